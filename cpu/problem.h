@@ -1,0 +1,98 @@
+// problem.h -- one attention problem: shapes, scale, mask, and what later chapters add.
+//
+//   S = scale * Q K^T,   P = softmax over the keys each query sees,   O = P V,   L = logsumexp of S
+//
+//   q, o, do, dq   [batch][heads][q_len][head_dim]
+//   k, v, dk, dv   [batch][kv_heads][kv_len][head_dim]
+//   lse            [batch][heads][q_len], natural logarithm, always fp32
+//
+// Query head h reads key and value head h / (heads / kv_heads). A query that sees no key has O = 0,
+// L = -infinity and gives no gradient. All fields exist from the first chapter; zero means "off".
+#ifndef ATTN_PROBLEM_H
+#define ATTN_PROBLEM_H
+
+#include "cpu/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum attn_type {
+    ATTN_FP32 = 0,
+} attn_type;
+
+// Which corner of the q_len x kv_len score matrix the causal diagonal ends in. They differ only
+// when q_len != kv_len. Bottom-right is what the flash-attention library does since version 2.1.
+typedef enum attn_causal {
+    ATTN_CAUSAL_OFF = 0,
+    ATTN_CAUSAL_BOTTOM_RIGHT, // query i sees key j when j <= i + kv_len - q_len
+    ATTN_CAUSAL_TOP_LEFT,     // query i sees key j when j <= i
+} attn_causal;
+
+typedef struct attn_stride { // in elements; all zero: contiguous, as in the table above
+    int64_t batch, head, row;
+} attn_stride;
+
+typedef struct attn_problem {
+    attn_type type;
+    int64_t batch, heads, kv_heads, q_len, kv_len, head_dim;
+    float scale; // any finite value; attn_problem_set_default_scale gives 1/sqrt(head_dim)
+
+    attn_causal causal;
+    // Sliding window around the query's own position i' (i + kv_len - q_len, or i with TOP_LEFT), 0
+    // off:
+    int64_t window_left;  // W: the query sees only keys j > i' - W
+    int64_t window_right; // W: the query sees only keys j < i' + W
+
+    attn_stride q_stride, k_stride, v_stride, o_stride;
+    int64_t sequences;            // variable lengths: 0, or how many sequences are packed
+    const int32_t *q_cumulative;  // [sequences + 1], first 0, last q_len
+    const int32_t *kv_cumulative; // [sequences + 1], first 0, last kv_len
+    float dropout;                // probability in [0, 1) that a weight of P is dropped
+    uint64_t dropout_seed, dropout_offset;
+
+    // Not mathematics, but asked for together with it: tile sizes, 0 for the stage's own choice.
+    int64_t br, bc; // queries, keys a tile
+} attn_problem;
+
+// The features of a problem, so that a stage can say which it does (attn_stage.features).
+enum {
+    ATTN_HAS_CAUSAL = 1,
+    ATTN_HAS_WINDOW = 2,
+    ATTN_HAS_GROUPED_HEADS = 4, // kv_heads < heads
+    ATTN_HAS_STRIDES = 8,
+    ATTN_HAS_VARIABLE_LENGTHS = 16,
+    ATTN_HAS_DROPOUT = 32,
+    ATTN_HAS_TILE_SIZES = 64, // br or bc asked for
+};
+
+// A problem of one head with everything off and the default scale.
+attn_problem attn_problem_of(int64_t q_len, int64_t kv_len, int64_t head_dim);
+float attn_default_scale(int64_t head_dim);
+
+// ATTN_OK when the problem means something. Refuses (ATTN_BAD_INPUT) negative sizes, zero heads,
+// kv_heads or head_dim, heads that are no multiple of kv_heads, a scale that is not finite, dropout
+// outside [0, 1), cumulative lengths that decrease, and tensors of 2^62 bytes or more. Zero batch,
+// q_len or kv_len are fine: such problems have an answer.
+attn_status attn_problem_check(const attn_problem *problem);
+
+unsigned attn_problem_features(const attn_problem *problem); // ATTN_HAS_... bits
+const char *attn_feature_name(unsigned one_bit);
+
+// Elements of q (= o, do, dq), of k (= v, dk, dv), of lse (one a query row). Call after the check.
+size_t attn_q_elements(const attn_problem *problem);
+size_t attn_kv_elements(const attn_problem *problem);
+size_t attn_rows(const attn_problem *problem);
+// Elements of the whole score matrix, batch * heads * q_len * kv_len; UINT64_MAX when 2^63 or more.
+uint64_t attn_score_elements(const attn_problem *problem);
+
+// One line for a table's head: "B=1 H=4 N=1024 d=64 fp32 causal".
+void attn_problem_describe(const attn_problem *problem, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
