@@ -1,0 +1,48 @@
+// case.h -- a case: one problem with its tensors, in a folder of .npy files.
+//
+//   case.txt   one "name value" a line: batch, heads, kv_heads, q_len, kv_len, head_dim, causal (0
+//   or
+//              1, aligned bottom-right), window (window_left of problem.h, 0 off), and if wanted
+//              window_right (0 off) and scale (1/sqrt(head_dim) when absent). Blank lines and lines
+//              that begin with # say nothing.
+//   q k v      .npy, needed; shapes in problem.h, where leading dimensions of 1 may be left out
+//   o lse      .npy, expected results, or absent
+//   do         .npy, the gradient of o, for a backward pass; dq dk dv  what that should give
+//
+// A folder without case.txt is a case too: the shapes of q, k and v say what the problem is,
+// without a mask and with the default scale. That is how readers bring their own q.npy, k.npy,
+// v.npy.
+#ifndef ATTN_CASE_H
+#define ATTN_CASE_H
+
+#include "cpu/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct attn_case {
+    attn_problem problem;
+    float *q, *k, *v;          // never NULL after a successful load, even when empty
+    float *o, *lse;            // expected; NULL when the folder has no such file
+    float *d_o, *dq, *dk, *dv; // likewise
+} attn_case;
+
+// Loads the folder's case and checks it (attn_problem_check). On any error *loaded is all zeros.
+// ATTN_IO: a folder or file that is missing or unreadable. ATTN_BAD_INPUT: case.txt is not as above
+// (the sentence has file and line), or a shape is not what the problem needs (the sentence names
+// the file, its shape and the one expected). ATTN_NO_MEMORY.
+attn_status attn_case_load(const char *folder, attn_case *loaded);
+void attn_case_free(attn_case *loaded); // also fine on zeros
+
+// Writes o.npy, lse.npy, dq.npy, dk.npy and dv.npy, each unless its pointer is NULL, all or none
+// (see attn_npy_write_all). Makes the folder when there is none, its parents not. ATTN_IO with the
+// path.
+attn_status attn_case_save_output(const char *folder, const attn_problem *problem, const float *o,
+                                  const float *lse, const float *dq, const float *dk,
+                                  const float *dv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
