@@ -1,0 +1,159 @@
+// products.cuh -- chapter 1's two tiled matrix products, shared by its forward and backward pass.
+//
+//   score_product       C[i][j] = factor * sum_c A[i][c] B[j][c]       S = scale Q K^T,  dP = dO
+//   V^T weighted_rows       C[x][c] = factor * sum_y W[x][y] B[y][c]       O = P V,  dQ = scale dS
+//   K
+//     ... transposed    C[y][c] = factor * sum_x W[x][y] A[x][c]       dV = P^T dO,  dK = scale
+//     dS^T Q
+//
+// i, x count queries and j, y keys; c counts the d columns of a head. Tiles are 64 x 64, as chapter
+// 3's will be, so that what S and P cost shows in the bytes and nothing else does.
+//
+// Block: 256 threads, one for 4 x 4 scores (4 x 4 or 4 x 8 outputs), which lie 16 apart, so that
+// neighbouring threads touch neighbouring floats in shared memory and in device memory.
+#ifndef PRODUCTS_CUH
+#define PRODUCTS_CUH
+
+#include "cpu/mask.h"
+#include "gpu/gpu.h"
+
+enum { TILE = 64, CHUNK = 32, THREADS = 256, SPAN = 16 };
+
+// What every kernel here needs to find its rows. Head h of batch * heads reads head h / group of K,
+// V.
+typedef struct naive_shape {
+    attn_band band; // q_len, kv_len, and which keys a query sees
+    int d, group;
+} naive_shape;
+
+static __host__ __device__ inline int tiles_of(int length) {
+    return (length + TILE - 1) / TILE;
+}
+
+// Copies rows first_row .. first_row + 63, columns first_column .. + COLUMNS - 1, of a
+// [rows][columns] matrix to shared memory; what lies outside the matrix becomes 0.
+template <int COLUMNS, int PITCH>
+__device__ inline void load_tile(float (&tile)[TILE][PITCH], const float *matrix, int rows,
+                                 int columns, int first_row, int first_column) {
+    for (int e = threadIdx.x; e < TILE * COLUMNS; e += THREADS) {
+        const int r = e / COLUMNS, c = e % COLUMNS;
+        const int row = first_row + r, column = first_column + c;
+        float value = 0;
+        if (row < rows && column < columns)
+            value = hbm_load(&matrix[(size_t)row * columns + column]);
+        tile[r][c] = value;
+    }
+}
+
+// C[i][j] = factor * sum_c A[i][c] B[j][c]; with MASKED, minus infinity where query i does not see
+// j.
+//   a [B][H][q_len][d]   b [B][kv_heads][kv_len][d]   c [B][H][q_len][kv_len]
+// Grid: a block for each 64 x 64 tile of C. Shared memory: 2 * 64 * 33 floats.
+// Bytes a head: A is read once for each tile of keys, B once for each tile of queries, C written
+// once.
+template <bool MASKED>
+__global__ void score_product(const float *a, const float *b, float *c, naive_shape shape,
+                              float factor) {
+    GPU_SHARED(float, a_tile, [TILE][CHUNK + 1]); // + 1: rows start in different banks
+    GPU_SHARED(float, b_tile, [TILE][CHUNK + 1]);
+    const int q_len = shape.band.q_len, kv_len = shape.band.kv_len;
+    const int key_tiles = tiles_of(kv_len), query_tiles = tiles_of(q_len);
+    const int first_key = (int)(blockIdx.x % key_tiles) * TILE;
+    const int first_query = (int)(blockIdx.x / key_tiles % query_tiles) * TILE;
+    const size_t head = blockIdx.x / ((size_t)key_tiles * query_tiles);
+    a += head * q_len * shape.d;
+    b += head / shape.group * kv_len * shape.d;
+    c += head * q_len * kv_len;
+
+    const int tx = threadIdx.x % SPAN, ty = threadIdx.x / SPAN;
+    float sum[4][4] = {};
+    for (int c0 = 0; c0 < shape.d; c0 += CHUNK) {
+        load_tile<CHUNK>(a_tile, a, q_len, shape.d, first_query, c0);
+        load_tile<CHUNK>(b_tile, b, kv_len, shape.d, first_key, c0);
+        __syncthreads(); // both tiles are complete before anyone multiplies
+        for (int k = 0; k < CHUNK; k++)
+            for (int y = 0; y < 4; y++)
+                for (int x = 0; x < 4; x++)
+                    sum[y][x] += a_tile[ty + SPAN * y][k] * b_tile[tx + SPAN * x][k];
+        __syncthreads(); // nobody reads the tiles any more: the next chunk may overwrite them
+    }
+    for (int y = 0; y < 4; y++) {
+        const int i = first_query + ty + SPAN * y;
+        if (i >= q_len) continue;
+        const int first = attn_first_key(shape.band, i), end = attn_end_key(shape.band, i);
+        for (int x = 0; x < 4; x++) {
+            const int j = first_key + tx + SPAN * x;
+            if (j >= kv_len) continue;
+            float value = factor * sum[y][x];
+            if (MASKED && (j < first || j >= end)) value = -INFINITY;
+            hbm_store(&c[(size_t)i * kv_len + j], value);
+        }
+    }
+}
+
+// Do all queries of one tile see all keys of another? Then the products need not ask pair by pair.
+// The band's edges move with the query: the last query has the last first key, the first the first end.
+__device__ inline bool tile_is_open(attn_band band, int first_query, int first_key) {
+    const int last_query = first_query + TILE - 1;
+    return last_query < band.q_len && attn_first_key(band, last_query) <= first_key &&
+           attn_end_key(band, first_query) >= first_key + TILE;
+}
+
+// C[x][c] = factor * sum_y W[x][y] B[y][c] over the pairs that see each other. W [B][H][q_len][kv_len].
+//   not TRANSPOSED: x is a query, y a key;  b [B][kv_heads][kv_len][d]   c [B][H][q_len][d]
+//   TRANSPOSED:     x is a key, y a query;  b [B][H][q_len][d]           c [B][kv_heads][kv_len][d]
+//                   and the sum runs over all query heads that share the key's head
+// Grid: a block for each 64 rows x COLUMNS columns of C. Shared memory: 64 * 65 + 64 * COLUMNS floats.
+// Bytes a head: W is read once for each COLUMNS columns, B once for each tile of rows of C.
+//
+// What is masked is left out of the sum, not multiplied by a weight of 0: 0 * NaN is NaN.
+template <int COLUMNS, bool TRANSPOSED>
+__global__ void weighted_rows(const float *w, const float *b, float *c, naive_shape shape,
+                              float factor) {
+    GPU_SHARED(float, w_tile, [TILE][TILE + 1]); // [query][key] either way, as W lies in memory
+    GPU_SHARED(float, b_tile, [TILE][COLUMNS]);
+    const int q_len = shape.band.q_len, kv_len = shape.band.kv_len, d = shape.d;
+    const int x_len = TRANSPOSED ? kv_len : q_len, y_len = TRANSPOSED ? q_len : kv_len;
+    const int column_tiles = (d + COLUMNS - 1) / COLUMNS, x_tiles = tiles_of(x_len);
+    const int first_column = (int)(blockIdx.x % column_tiles) * COLUMNS;
+    const int first_x = (int)(blockIdx.x / column_tiles % x_tiles) * TILE;
+    const size_t c_head = blockIdx.x / ((size_t)column_tiles * x_tiles);
+    const int heads_summed = TRANSPOSED ? shape.group : 1;
+
+    const int tx = threadIdx.x % SPAN, ty = threadIdx.x / SPAN;
+    float sum[4][COLUMNS / SPAN] = {};
+    for (int g = 0; g < heads_summed; g++) {
+        const size_t w_head = TRANSPOSED ? c_head * shape.group + g : c_head;
+        const size_t b_head = TRANSPOSED ? w_head : c_head / shape.group;
+        const float *w_matrix = w + w_head * q_len * kv_len;
+        const float *b_matrix = b + b_head * y_len * d;
+        for (int first_y = 0; first_y < y_len; first_y += TILE) {
+            const int first_query = TRANSPOSED ? first_y : first_x;
+            const int first_key = TRANSPOSED ? first_x : first_y;
+            load_tile<TILE>(w_tile, w_matrix, q_len, kv_len, first_query, first_key);
+            load_tile<COLUMNS>(b_tile, b_matrix, y_len, d, first_y, first_column);
+            __syncthreads(); // both tiles are complete before anyone multiplies
+            const bool open = tile_is_open(shape.band, first_query, first_key);
+            for (int y = 0; y < TILE; y++)
+                for (int r = 0; r < 4; r++) {
+                    const int x = ty + SPAN * r;
+                    const int query = TRANSPOSED ? y : x, key = TRANSPOSED ? x : y;
+                    const int i = first_query + query, j = first_key + key;
+                    if (!open && (i >= q_len || j < attn_first_key(shape.band, i) ||
+                                  j >= attn_end_key(shape.band, i)))
+                        continue;
+                    for (int n = 0; n < COLUMNS / SPAN; n++)
+                        sum[r][n] += w_tile[query][key] * b_tile[y][tx + SPAN * n];
+                }
+            __syncthreads(); // nobody reads the tiles any more: the next ones may overwrite them
+        }
+    }
+    c += c_head * x_len * d;
+    for (int r = 0; r < 4; r++)
+        for (int n = 0; n < COLUMNS / SPAN; n++) {
+            const int x = first_x + ty + SPAN * r, column = first_column + tx + SPAN * n;
+            if (x < x_len && column < d) hbm_store(&c[(size_t)x * d + column], factor * sum[r][n]);
+        }
+}
+
+#endif
