@@ -32,14 +32,13 @@ typedef struct attn_magnitudes {
     double scale;     // |scale|
     int64_t head_dim; // d
     int64_t keys;     // most keys that a query sees
-    int64_t queries;  // most queries that see a key; those of all heads that share it
+    int64_t queries;  // most queries that see a key, in all the heads that share it
     double s;         // max |S_ij|, S scaled
-    double
-        s_terms; // max |scale| sum_c |q_ic| |k_jc|: what the rounding of S_ij is in proportion to
-    double lse;  // max |L_i|
+    double s_terms;   // max |scale| sum_c |q_ic| |k_jc|: S_ij before anything cancels
+    double lse;       // max |L_i|
     double q, k, v;   // max |q_ic|, |k_jc|, |v_jc|
     double d_o;       // max |dO_ic|
-    double dp_terms;  // max sum_c |dO_ic| |v_jc|
+    double dp_terms;  // max sum_c |dO_ic| |v_jc|: dP_ij before anything cancels
     double column_p;  // max_j sum_i P_ij
     double row_ds;    // max_i sum_j P_ij (|dP_ij| + |D_i|)
     double column_ds; // max_j sum_i P_ij (|dP_ij| + |D_i|)
