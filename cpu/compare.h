@@ -9,8 +9,10 @@
 //   dQ   3 E_naive + 4u (1 + max|S|) |scale| max|K| max_i sum_j P_ij (|dP_ij| + |D_i|)
 //   dK   3 E_naive + 4u (1 + max|S|) |scale| max|Q| max_j sum_i P_ij (|dP_ij| + |D_i|)
 //
-// and the naive version must itself stay within attn_naive_bound, which no right naive version can
-// exceed. Where all of this comes from: notes/precision.md.
+// and, small beside these unless the summands are nearly all equal, by what such sums drift
+// (attn_magnitudes.drift) and by what is lost below 2^-126. The naive version must itself stay within
+// attn_naive_bound, which no right naive version can exceed. Where all of this comes from:
+// notes/precision.md.
 #ifndef ATTN_COMPARE_H
 #define ATTN_COMPARE_H
 

@@ -66,6 +66,10 @@ static void raise_to_sizes(double *maximum, const float *vector, int64_t d) {
     for (int64_t c = 0; c < d; c++) raise_to(maximum, fabs((double)vector[c]));
 }
 
+static void raise_to_drift(double *maximum, int64_t terms, const double *sums, int64_t d) {
+    for (int64_t c = 0; c < d; c++) raise_to(maximum, (double)terms * fabs(sums[c]));
+}
+
 // O, L and dQ of one query. `row` counts through [B][H][N].
 static void compute_query(const call *in, int64_t row, attn_magnitudes *size) {
     const attn_problem *problem = in->problem;
@@ -106,6 +110,7 @@ static void compute_query(const call *in, int64_t row, attn_magnitudes *size) {
     const double lse = in->lse[row] = shift + log(l);
     raise_to(&size->lse, fabs(lse));
     raise_to_sizes(&size->q, q, d);
+    raise_to_drift(&size->drift[ATTN_RESULT_O], seen, o, d);
 
     if (in->d_o == NULL) return;
     const float *d_o = in->d_o + row * d;
@@ -124,6 +129,8 @@ static void compute_query(const call *in, int64_t row, attn_magnitudes *size) {
     in->d[row] = d_i;
     raise_to(&size->row_ds, sum_ds);
     raise_to_sizes(&size->d_o, d_o, d);
+    raise_to_drift(&size->d_drift, seen, &d_i, 1);
+    raise_to_drift(&size->drift[ATTN_RESULT_DQ], seen, dq, d);
 }
 
 // dK and dV of one key, after every query has its L and D. `row` counts through [B][H_kv][N_kv].
@@ -158,6 +165,9 @@ static void compute_key(const call *in, int64_t row, attn_magnitudes *size) {
     if (seen_by > size->queries) size->queries = seen_by;
     raise_to_sizes(&size->k, k, d);
     raise_to_sizes(&size->v, v, d);
+    if (in->d_o == NULL) return;
+    raise_to_drift(&size->drift[ATTN_RESULT_DK], seen_by, in->dk + row * d, d);
+    raise_to_drift(&size->drift[ATTN_RESULT_DV], seen_by, in->dv + row * d, d);
     raise_to(&size->column_p, sum_p);
     raise_to(&size->column_ds, sum_ds);
 }
@@ -176,6 +186,8 @@ static void raise_to_all(attn_magnitudes *size, const attn_magnitudes *other) {
     raise_to(&size->column_p, other->column_p);
     raise_to(&size->row_ds, other->row_ds);
     raise_to(&size->column_ds, other->column_ds);
+    for (int r = 0; r < ATTN_RESULTS; r++) raise_to(&size->drift[r], other->drift[r]);
+    raise_to(&size->d_drift, other->d_drift);
 }
 
 static double *zeros(size_t count) { // never NULL for want of elements

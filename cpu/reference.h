@@ -27,21 +27,23 @@ enum { ATTN_RESULTS = 5 };
 
 // How large the numbers of a problem are: what a rounding error is in proportion to (cpu/compare.h,
 // notes/precision.md). Maxima are over what some query really sees, and over finite values only, so
-// that one infinity in the input does not excuse every error. Without d_o the last five are zero.
+// that one infinity in the input does not excuse every error. What needs d_o is zero without it.
 typedef struct attn_magnitudes {
-    double scale;     // |scale|
-    int64_t head_dim; // d
-    int64_t keys;     // most keys that a query sees
-    int64_t queries;  // most queries that see a key, in all the heads that share it
-    double s;         // max |S_ij|, S scaled
-    double s_terms;   // max |scale| sum_c |q_ic| |k_jc|: S_ij before anything cancels
-    double lse;       // max |L_i|
-    double q, k, v;   // max |q_ic|, |k_jc|, |v_jc|
-    double d_o;       // max |dO_ic|
-    double dp_terms;  // max sum_c |dO_ic| |v_jc|: dP_ij before anything cancels
-    double column_p;  // max_j sum_i P_ij
-    double row_ds;    // max_i sum_j P_ij (|dP_ij| + |D_i|)
-    double column_ds; // max_j sum_i P_ij (|dP_ij| + |D_i|)
+    double scale;               // |scale|
+    int64_t head_dim;           // d
+    int64_t keys;               // most keys that a query sees
+    int64_t queries;            // most queries that see a key, in all the heads that share it
+    double s;                   // max |S_ij|, S scaled
+    double s_terms;             // max |scale| sum_c |q_ic| |k_jc|: S_ij before anything cancels
+    double lse;                 // max |L_i|
+    double q, k, v;             // max |q_ic|, |k_jc|, |v_jc|
+    double d_o;                 // max |dO_ic|
+    double dp_terms;            // max sum_c |dO_ic| |v_jc|: dP_ij before anything cancels
+    double column_p;            // max_j sum_i P_ij
+    double row_ds;              // max_i sum_j P_ij (|dP_ij| + |D_i|)
+    double column_ds;           // max_j sum_i P_ij (|dP_ij| + |D_i|)
+    double drift[ATTN_RESULTS]; // max (terms in the sum) |sum|, of the elements of O, dQ, dK, dV
+    double d_drift;             // max_i (keys seen) |D_i|
 } attn_magnitudes;
 
 typedef struct attn_reference {
