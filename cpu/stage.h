@@ -8,6 +8,8 @@
 
 #include "cpu/problem.h"
 
+#include <stdio.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -84,6 +86,8 @@ typedef struct attn_stage {
     // devices that count). FLOPs: what its matrix products execute.
     void (*bytes)(const attn_problem *problem, attn_pass pass, attn_traffic *traffic);
     double (*flops)(const attn_problem *problem, attn_pass pass);
+
+    const char *too_large; // what to try when memory does not suffice; NULL: a smaller problem
 } attn_stage;
 
 // ATTN_OK, or ATTN_UNSUPPORTED / ATTN_BAD_INPUT with the sentence that says why not.
@@ -115,6 +119,10 @@ typedef struct attn_device {
     // nothing.
     void (*timer_start)(void);
     double (*timer_stop)(void);
+
+    // What the device has noticed that is no error: warnings, and the check build's statistics of bank
+    // conflicts and sectors, of all launches so far. NULL: notices nothing.
+    void (*report)(FILE *file);
 } attn_device;
 
 // ---- a module: one chapter on one device

@@ -1,0 +1,22 @@
+// device.h -- what host code may ask of the device: memory and copies (cpu/stage.h), and a memset.
+#ifndef GPU_DEVICE_H
+#define GPU_DEVICE_H
+
+#include "cpu/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The device that this module's kernels run on: a GPU through CUDA, or the emulator, plain or with
+// the checks. Its functions are described in cpu/stage.h.
+const attn_device *gpu_device(void);
+
+// Fills device memory with one byte value, in order with the kernels; counted as bytes written.
+// ATTN_BAD_INPUT when [memory, memory + bytes) is not inside one allocation (emulator).
+attn_status gpu_memset(void *memory, int byte, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
