@@ -12,20 +12,25 @@
 extern "C" {
 #endif
 
-// In all kinds do is N(0,1), where N means attn_normal (random.h). Sizes of scores are meant at the
-// default scale.
+// N means attn_normal (random.h). In all kinds do is N(0,1), and what is not mentioned is, too. Sizes
+// of scores are meant at the default scale.
+//
+//   normal     all N(0,1)
+//   outliers   q, k, v: N(0,1) + N(0,100) Bernoulli(0.001), so one entry in a thousand has a standard
+//              deviation of about 10 (FlashAttention-3, section 4.3)
+//   wide       rows of q times 2^8, 2^7 ... 2^-8, 2^8 ... : the largest |score| of a row is between
+//              some hundredths and about a thousand
+//   equal      q and k all 1: all scores are equal, and O is the mean of V. v is not equal, or nobody
+//              could tell a wrong weight
+//   rising     a ramp over the keys: the first ones' scores lie far below the last ones', and the
+//              running maximum keeps rising
 typedef enum attn_input_kind {
-    ATTN_INPUT_NORMAL = 0, // "normal": all N(0,1)
-    ATTN_INPUT_OUTLIERS,   // "outliers": N(0,1) + N(0,100) Bernoulli(0.001), FlashAttention-3,
-                         // section 4.3: one entry in a thousand has a standard deviation of about
-                         // 10
-    ATTN_INPUT_WIDE,   // "wide": N(0,1), rows of q times 2^8, 2^7 ... 2^-8, 2^8 ... : the largest
-                       // |score| of a row is between some hundredths and about a thousand
-    ATTN_INPUT_EQUAL,  // "equal": q and k all 1, so that all scores are equal and O is the mean of
-                       // V; v is N(0,1), or nobody could tell a wrong weight
-    ATTN_INPUT_RISING, // "rising": N(0,1) with a ramp over the keys, so that the first keys' scores
-                       // lie far below the last ones' and the running maximum keeps rising
-    ATTN_INPUT_KINDS,  // how many there are
+    ATTN_INPUT_NORMAL = 0,
+    ATTN_INPUT_OUTLIERS,
+    ATTN_INPUT_WIDE,
+    ATTN_INPUT_EQUAL,
+    ATTN_INPUT_RISING,
+    ATTN_INPUT_KINDS, // how many there are
 } attn_input_kind;
 
 const char *attn_input_name(attn_input_kind kind); // "normal"; "?" when it is none of these

@@ -30,7 +30,7 @@ float attn_normal(uint64_t seed, uint64_t stream, uint64_t counter);
 // The same as an integer, in steps: attn_normal is attn_normal_steps times ATTN_NORMAL_STEP. Sums
 // of normals are formed of these, since a compiler may or may not fuse a float product with a sum.
 int32_t attn_normal_steps(uint64_t seed, uint64_t stream, uint64_t counter); // within +-262140
-#define ATTN_NORMAL_STEP 1.8688218e-05f // 1/sqrt(8 (2^32 - 1) / 12), a sum of 8 has that variance
+#define ATTN_NORMAL_STEP 1.86881237e-05f // 1/sqrt(8 (2^32 - 1) / 12), a sum of 8 has that variance
 
 #ifdef __cplusplus
 }
