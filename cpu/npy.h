@@ -33,7 +33,8 @@ void attn_array_free(attn_array *array); // also fine on a zeroed or an already 
 // "[1][8][65][64]"; for messages.
 void attn_shape_text(int dims, const int64_t *shape, char *text, size_t size);
 
-// One array to be written: `data` has the product of shape[0..dims-1] elements, dims 0 to 4.
+// One array to be written: `data` has the product of shape[0..dims-1] elements; it may be
+// NULL when that is 0.
 typedef struct attn_npy_output {
     const char *path;
     int dims;
