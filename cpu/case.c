@@ -1,0 +1,298 @@
+// case.c -- see case.h.
+#include "cpu/case.h"
+
+#include "cpu/npy.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static attn_status join(const char *folder, const char *name, char path[PATH_MAX]) {
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    if (length < 0 || length >= PATH_MAX)
+        return attn_error(ATTN_IO, "%.200s...: the path has %d characters; at most %d work", folder,
+                          length, PATH_MAX - 1);
+    return attn_ok();
+}
+
+static int exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+// ---- case.txt -----------------------------------------------------------------------------------
+
+enum key {
+    BATCH,
+    HEADS,
+    KV_HEADS,
+    Q_LEN,
+    KV_LEN,
+    HEAD_DIM,
+    CAUSAL,
+    WINDOW,
+    WINDOW_RIGHT,
+    SCALE,
+    KEYS
+};
+enum { NEEDED_KEYS = WINDOW_RIGHT }; // those before it
+
+static const char *const key_names[KEYS] = {"batch",        "heads",    "kv_heads", "q_len",
+                                            "kv_len",       "head_dim", "causal",   "window",
+                                            "window_right", "scale"};
+
+static attn_status parse_scale(const char *path, int line, const char *text, float *scale) {
+    char *end;
+    *scale = strtof(text, &end);
+    if (end == text || *end != 0 || !isfinite(*scale))
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: scale is '%.40s', but must be a finite number",
+                          path, line, text);
+    return attn_ok();
+}
+
+static attn_status parse_size(const char *path, int line, enum key key, const char *text,
+                              int64_t *value) {
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end != 0 || errno == ERANGE || number < 0)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s:%d: %s is '%.40s', but must be an integer from 0 to 2^63-1", path,
+                          line, key_names[key], text);
+    if (key == CAUSAL && number > 1)
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: causal is %lld, but must be 0 or 1", path, line,
+                          number);
+    *value = number;
+    return attn_ok();
+}
+
+// A "name value" line. seen[key] is the line where the key stood, 0 before.
+static attn_status parse_line(const char *path, int line, char *text, int seen[KEYS],
+                              int64_t value[KEYS], float *scale) {
+    char *rest;
+    char *name = strtok_r(text, " \t\r\n", &rest);
+    if (name == NULL || name[0] == '#') return attn_ok();
+    char *number = strtok_r(NULL, " \t\r\n", &rest);
+    if (number == NULL || strtok_r(NULL, " \t\r\n", &rest) != NULL)
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: '%.40s' must be followed by one value", path,
+                          line, name);
+
+    int key = 0;
+    while (key < KEYS && strcmp(name, key_names[key]) != 0) key++;
+    if (key == KEYS)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s:%d: '%.40s' is unknown; there are batch, heads, kv_heads, q_len, "
+                          "kv_len, head_dim, causal, window, window_right and scale",
+                          path, line, name);
+    if (seen[key] != 0)
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s was given already, in line %d", path, line,
+                          name, seen[key]);
+    seen[key] = line;
+    if (key == SCALE) return parse_scale(path, line, number, scale);
+    return parse_size(path, line, key, number, &value[key]);
+}
+
+static attn_status parse_case_text(const char *path, FILE *file, attn_problem *problem) {
+    int seen[KEYS] = {0}, line = 0;
+    int64_t value[KEYS] = {0};
+    float scale = 0;
+    char text[256];
+    while (fgets(text, sizeof text, file) != NULL) {
+        line++;
+        if (strchr(text, '\n') == NULL && !feof(file))
+            return attn_error(ATTN_BAD_INPUT,
+                              "%s:%d: the line is longer than %d characters or contains a zero "
+                              "byte; a name and a value are enough",
+                              path, line, (int)sizeof text - 2);
+        ATTN_TRY(parse_line(path, line, text, seen, value, &scale));
+    }
+    if (ferror(file)) return attn_error(ATTN_IO, "%s: cannot read it: %s", path, strerror(errno));
+    for (int key = 0; key < NEEDED_KEYS; key++)
+        if (seen[key] == 0)
+            return attn_error(ATTN_BAD_INPUT, "%s: %s is missing; add a line '%s <integer>'", path,
+                              key_names[key], key_names[key]);
+
+    *problem = attn_problem_of(value[Q_LEN], value[KV_LEN], value[HEAD_DIM]);
+    problem->batch = value[BATCH];
+    problem->heads = value[HEADS], problem->kv_heads = value[KV_HEADS];
+    problem->causal = value[CAUSAL] ? ATTN_CAUSAL_BOTTOM_RIGHT : ATTN_CAUSAL_OFF;
+    problem->window_left = value[WINDOW], problem->window_right = value[WINDOW_RIGHT];
+    if (seen[SCALE] != 0) problem->scale = scale;
+    return attn_ok();
+}
+
+static attn_status read_case_text(const char *path, attn_problem *problem) {
+    FILE *file = fopen(path, "r");
+    if (file == NULL) return attn_error(ATTN_IO, "%s: cannot open it: %s", path, strerror(errno));
+    attn_status status = parse_case_text(path, file, problem);
+    fclose(file);
+    return status;
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+// The sizes of a tensor of the problem; lse has the first three.
+typedef struct tensor_shape {
+    int dims;
+    int64_t size[4];
+} tensor_shape;
+
+static tensor_shape shape_of(const attn_problem *p, char kind) { // 'q' like q, 'k' like k, 'l' lse
+    if (kind == 'k') return (tensor_shape){4, {p->batch, p->kv_heads, p->kv_len, p->head_dim}};
+    if (kind == 'l') return (tensor_shape){3, {p->batch, p->heads, p->q_len}};
+    return (tensor_shape){4, {p->batch, p->heads, p->q_len, p->head_dim}};
+}
+
+// Equal, where leading dimensions of 1 may be left out.
+static int same_shape(const attn_array *array, tensor_shape expected) {
+    int left_out = expected.dims - array->dims;
+    if (left_out < 0 || array->dims == 0) return 0;
+    for (int i = 0; i < expected.dims; i++) {
+        int64_t size = i < left_out ? 1 : array->shape[i - left_out];
+        if (size != expected.size[i]) return 0;
+    }
+    return 1;
+}
+
+// *data is NULL when the file is absent and not `needed`.
+static attn_status load_tensor(const char *folder, const char *name, const attn_problem *problem,
+                               char kind, int needed, float **data) {
+    char path[PATH_MAX];
+    ATTN_TRY(join(folder, name, path));
+    if (!needed && !exists(path)) return attn_ok();
+    attn_array array;
+    ATTN_TRY(attn_npy_read(path, &array));
+    tensor_shape expected = shape_of(problem, kind);
+    if (!same_shape(&array, expected)) {
+        char is[96], should[96];
+        attn_shape_text(array.dims, array.shape, is, sizeof is);
+        attn_shape_text(expected.dims, expected.size, should, sizeof should);
+        attn_array_free(&array);
+        return attn_error(ATTN_BAD_INPUT, "%s: its shape is %s, but must be %s = %s", path, is,
+                          should,
+                          kind == 'k'   ? "[batch][kv_heads][kv_len][head_dim]"
+                          : kind == 'l' ? "[batch][heads][q_len]"
+                                        : "[batch][heads][q_len][head_dim]");
+    }
+    *data = array.data;
+    return attn_ok();
+}
+
+static attn_status load_tensors(const char *folder, attn_case *c) {
+    const attn_problem *p = &c->problem;
+    ATTN_TRY(load_tensor(folder, "q.npy", p, 'q', 1, &c->q));
+    ATTN_TRY(load_tensor(folder, "k.npy", p, 'k', 1, &c->k));
+    ATTN_TRY(load_tensor(folder, "v.npy", p, 'k', 1, &c->v));
+    ATTN_TRY(load_tensor(folder, "o.npy", p, 'q', 0, &c->o));
+    ATTN_TRY(load_tensor(folder, "lse.npy", p, 'l', 0, &c->lse));
+    ATTN_TRY(load_tensor(folder, "do.npy", p, 'q', 0, &c->d_o));
+    ATTN_TRY(load_tensor(folder, "dq.npy", p, 'q', 0, &c->dq));
+    ATTN_TRY(load_tensor(folder, "dk.npy", p, 'k', 0, &c->dk));
+    return load_tensor(folder, "dv.npy", p, 'k', 0, &c->dv);
+}
+
+// ---- a folder without case.txt ------------------------------------------------------------------
+
+// The sizes of folder/name, with leading dimensions of 1 put where they were left out.
+static attn_status read_shape(const char *folder, const char *name, int64_t size[4]) {
+    char path[PATH_MAX];
+    ATTN_TRY(join(folder, name, path));
+    attn_array array;
+    ATTN_TRY(attn_npy_read(path, &array));
+    int dims = array.dims;
+    for (int i = 0; i < 4; i++) size[i] = i < 4 - dims ? 1 : array.shape[i - (4 - dims)];
+    attn_array_free(&array);
+    if (dims < 2)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s: it has %d dimension%s, but must be [length][head_dim], "
+                          "[heads][length][head_dim] or [batch][heads][length][head_dim]",
+                          path, dims, dims == 1 ? "" : "s");
+    return attn_ok();
+}
+
+// q.npy and k.npy say it all; that they and v.npy agree is then checked as for any case.
+static attn_status problem_from_shapes(const char *folder, attn_problem *problem) {
+    int64_t q[4], k[4];
+    ATTN_TRY(read_shape(folder, "q.npy", q));
+    ATTN_TRY(read_shape(folder, "k.npy", k));
+    *problem = attn_problem_of(q[2], k[2], q[3]);
+    problem->batch = q[0], problem->heads = q[1], problem->kv_heads = k[1];
+    return attn_ok();
+}
+
+// ---- a whole case -------------------------------------------------------------------------------
+
+static attn_status load(const char *folder, attn_case *loaded) {
+    char path[PATH_MAX];
+    ATTN_TRY(join(folder, "case.txt", path));
+    struct stat facts;
+    if (stat(folder, &facts) != 0)
+        return attn_error(ATTN_IO, "%s: cannot open this folder: %s", folder, strerror(errno));
+    if (!S_ISDIR(facts.st_mode))
+        return attn_error(ATTN_IO,
+                          "%s: this is a file, but must be a folder with q.npy, k.npy and "
+                          "v.npy",
+                          folder);
+    if (exists(path))
+        ATTN_TRY(read_case_text(path, &loaded->problem));
+    else
+        ATTN_TRY(problem_from_shapes(folder, &loaded->problem));
+    attn_status status = attn_problem_check(&loaded->problem);
+    if (status.code != ATTN_OK) return attn_error(status.code, "%s: %s", folder, status.text);
+    return load_tensors(folder, loaded);
+}
+
+attn_status attn_case_load(const char *folder, attn_case *loaded) {
+    memset(loaded, 0, sizeof *loaded);
+    attn_status status = load(folder, loaded);
+    if (status.code != ATTN_OK) attn_case_free(loaded);
+    return status;
+}
+
+void attn_case_free(attn_case *loaded) {
+    float *const tensors[] = {loaded->q,   loaded->k,  loaded->v,  loaded->o, loaded->lse,
+                              loaded->d_o, loaded->dq, loaded->dk, loaded->dv};
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) free(tensors[i]);
+    memset(loaded, 0, sizeof *loaded);
+}
+
+// ---- results ------------------------------------------------------------------------------------
+
+attn_status attn_case_save_output(const char *folder, const attn_problem *problem, const float *o,
+                                  const float *lse, const float *dq, const float *dk,
+                                  const float *dv) {
+    const struct {
+        const char *name;
+        char kind;
+        const float *data;
+    } tensors[] = {{"o.npy", 'q', o},
+                   {"lse.npy", 'l', lse},
+                   {"dq.npy", 'q', dq},
+                   {"dk.npy", 'k', dk},
+                   {"dv.npy", 'k', dv}};
+    enum { TENSORS = sizeof tensors / sizeof tensors[0] };
+
+    char path[TENSORS][PATH_MAX];
+    attn_npy_output outputs[TENSORS];
+    int count = 0;
+    for (int i = 0; i < TENSORS; i++) {
+        if (tensors[i].data == NULL) continue;
+        ATTN_TRY(join(folder, tensors[i].name, path[count]));
+        tensor_shape shape = shape_of(problem, tensors[i].kind);
+        outputs[count] =
+            (attn_npy_output){.path = path[count], .dims = shape.dims, .data = tensors[i].data};
+        memcpy(outputs[count].shape, shape.size, sizeof outputs[count].shape);
+        count++;
+    }
+
+    int made = mkdir(folder, 0777) == 0;
+    if (!made && errno != EEXIST)
+        return attn_error(ATTN_IO, "%s: cannot make this folder: %s", folder, strerror(errno));
+    attn_status status = attn_npy_write_all(outputs, count);
+    if (status.code != ATTN_OK && made) rmdir(folder); // only if it is still empty
+    return status;
+}
