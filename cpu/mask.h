@@ -8,10 +8,14 @@
 
 #include "cpu/problem.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #if defined(__CUDACC__)
-#    define ATTN_INLINE __host__ __device__ static inline
+#define ATTN_INLINE __host__ __device__ static inline
 #else
-#    define ATTN_INLINE static inline __attribute__((unused))
+#define ATTN_INLINE static inline __attribute__((unused))
 #endif
 
 // Query i sees key j when  0 <= j < kv_len  and  first <= j - i < end.
@@ -38,4 +42,7 @@ ATTN_INLINE int attn_end_key(attn_band band, int i) {
 // Pairs (query, key) that see each other, in one head: what the useful FLOPs count.
 uint64_t attn_visible_pairs(const attn_problem *problem);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

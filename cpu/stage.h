@@ -144,9 +144,9 @@ typedef const attn_module *attn_module_function(void);
 // Defines the one symbol that a module exports. Every chapter has one use for its host stages (in a
 // .c file) and one for its device stages (in a .cu file), if it has them.
 #if defined(__cplusplus)
-#    define ATTN_EXPORT extern "C" __attribute__((visibility("default")))
+#define ATTN_EXPORT extern "C" __attribute__((visibility("default")))
 #else
-#    define ATTN_EXPORT __attribute__((visibility("default")))
+#define ATTN_EXPORT __attribute__((visibility("default")))
 #endif
 #define ATTN_MODULE(chapter_, title_, predict_, device_, stages_)                       \
     ATTN_EXPORT const attn_module *attn_module_get(void);                               \

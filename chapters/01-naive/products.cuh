@@ -103,14 +103,16 @@ __device__ inline bool tile_is_open(attn_band band, int first_query, int first_k
 //   not TRANSPOSED: x is a query, y a key;  b [B][kv_heads][kv_len][d]   c [B][H][q_len][d]
 //   TRANSPOSED:     x is a key, y a query;  b [B][H][q_len][d]           c [B][kv_heads][kv_len][d]
 //                   and the sum runs over all query heads that share the key's head
-// Grid: a block for each 64 rows x COLUMNS columns of C. Shared memory: 64 * 65 + 64 * COLUMNS floats.
+// Grid: a block for each 64 rows x COLUMNS columns of C. Shared memory: 64 * 64 + 64 * COLUMNS floats.
 // Bytes a head: W is read once for each COLUMNS columns, B once for each tile of rows of C.
 //
 // What is masked is left out of the sum, not multiplied by a weight of 0: 0 * NaN is NaN.
 template <int COLUMNS, bool TRANSPOSED>
 __global__ void weighted_rows(const float *w, const float *b, float *c, naive_shape shape,
                               float factor) {
-    GPU_SHARED(float, w_tile, [TILE][TILE + 1]); // [query][key] either way, as W lies in memory
+    // [query][key] either way, as W lies in memory. No padding: with 128 columns the two tiles fill the
+    // 48 KB that a block may declare.
+    GPU_SHARED(float, w_tile, [TILE][TILE]);
     GPU_SHARED(float, b_tile, [TILE][COLUMNS]);
     const int q_len = shape.band.q_len, kv_len = shape.band.kv_len, d = shape.d;
     const int x_len = TRANSPOSED ? kv_len : q_len, y_len = TRANSPOSED ? q_len : kv_len;

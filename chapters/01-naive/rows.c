@@ -57,6 +57,7 @@ static const attn_stage stages[] = {{
     .backward = naive_backward,
     .bytes = naive_bytes,
     .flops = naive_flops,
+    .too_large = CHAPTER_TOO_LARGE,
 }};
 
 ATTN_MODULE(1, CHAPTER_TITLE, CHAPTER_PREDICT, attn_host_device(), stages)

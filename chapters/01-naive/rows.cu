@@ -69,6 +69,7 @@ static const attn_stage stages[] = {{
     naive_gpu_backward,
     naive_gpu_bytes,
     naive_gpu_flops,
+    CHAPTER_TOO_LARGE,
 }};
 
 ATTN_MODULE(1, CHAPTER_TITLE, CHAPTER_PREDICT, gpu_device(), stages)

@@ -1,0 +1,215 @@
+# Makefile -- every command a reader types. `make` alone prints them.
+#
+# Each chapter is built into one shared object a device, build/<device>/<NN>.so, from the .c (host) or
+# the .cu files in its folder; build/attention loads those that are there. A new chapter is a folder:
+# nothing in this file names one.
+
+.DEFAULT_GOAL := help
+BUILD ?= build
+CHAPTERS := $(sort $(patsubst chapters/%/,%,$(wildcard chapters/[0-9][0-9]-*/)))
+chapter_numbers := $(foreach c,$(CHAPTERS),$(firstword $(subst -, ,$(c))))
+chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
+
+# ---- deps first ---------------------------------------------------------------------------------------
+# What `deps` installs, the compiler among it, is looked for below. So with `deps` on the command line
+# everything else waits for it, under -j too, and is then made by a make of its own.
+others := $(filter-out deps,$(MAKECMDGOALS))
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+
+.PHONY: deps $(others)
+deps:
+	@sh cpu/setup/deps.sh
+ifneq ($(others),)
+$(firstword $(others)): deps
+	@$(MAKE) --no-print-directory $(others)
+$(wordlist 2,$(words $(others)),$(others)): $(firstword $(others)) ;
+endif
+
+else
+
+# ---- what this machine has ------------------------------------------------------------------------------
+# Probed once for a compiler and kept in build/config-*.mk: OPENMP, MARCH, and whether CHECK is there.
+ifeq ($(origin CC),default)
+CC := $(shell command -v gcc 2>/dev/null || command -v clang 2>/dev/null || echo cc)
+endif
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(subst gcc,g++,$(CC)))
+endif
+NVCC ?= $(shell command -v nvcc 2>/dev/null || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+
+config := $(BUILD)/config-$(subst /,_,$(CC)).mk
+ifneq ($(filter-out help doctor clean,$(or $(MAKECMDGOALS),help)),)
+-include $(config)
+endif
+
+SAN ?=
+OPT ?= -O3
+EMULATOR_OPT ?= -O2
+CPPFLAGS += -I.
+WARN := -Wall -Wextra
+COMMON = $(WARN) -g $(MARCH) $(OPENMP) $(SAN) -fPIC -fvisibility=hidden -MMD -MP
+C_FLAGS = -std=gnu11 $(OPT) $(COMMON)
+CU_FLAGS = -x c++ -std=c++17 $(EMULATOR_OPT) $(COMMON)
+# A module with a name that nobody defines fails where it is linked, not where it is loaded (sanitizers
+# define theirs in the program; on macOS this is the linker's own habit).
+darwin := $(filter Darwin,$(shell uname -s))
+LIBS = -lm $(if $(darwin),,-ldl -lpthread)
+MODULE = -shared $(if $(darwin)$(SAN),,-Wl,-z,defs)
+
+# Objects depend on this file, which changes when the compiler or a flag does.
+flags := $(BUILD)/flags
+flags_text = $(CC) $(CXX) $(C_FLAGS) $(CU_FLAGS) $(NVCC) $(nvcc_arch)
+$(flags): FORCE
+	@mkdir -p $(@D)
+	@echo '$(flags_text)' | cmp -s - $@ || echo '$(flags_text)' > $@
+.PHONY: FORCE
+FORCE:
+
+$(config): cpu/setup/config.sh
+	@mkdir -p $(@D)
+	@CC='$(CC)' CXX='$(CXX)' sh cpu/setup/config.sh > $@
+
+# ---- the program, and what modules link --------------------------------------------------------------------
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+library_sources := $(wildcard cpu/*.c)
+library := $(BUILD)/cpu.a
+program := $(BUILD)/attention
+
+$(BUILD)/obj/%.c.o: %.c $(flags)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(C_FLAGS) $(EXTRA) -c $< -o $@
+
+# The reference's every rounding is written in its source.
+$(BUILD)/obj/cpu/reference.c.o: EXTRA := -ffp-contract=off
+# So are the random numbers', which are the same on every machine.
+$(BUILD)/obj/cpu/random.c.o $(BUILD)/obj/cpu/input.c.o: EXTRA := -ffp-contract=off
+
+$(library): $(call objects,$(library_sources))
+	@rm -f $@
+	ar rcs $@ $^
+
+$(program): $(call objects,$(wildcard cpu/cli/*.c)) $(library)
+	$(CC) $(C_FLAGS) $^ -o $@ $(LIBS)
+
+# ---- host modules --------------------------------------------------------------------------------------------
+# $(1): folder of the chapter, $(2): its number. Chapters without .c or .cu files have no such module.
+sources_c = $(wildcard chapters/$(1)/*.c)
+sources_cu = $(wildcard chapters/$(1)/*.cu)
+
+define host_module
+host_modules += $(BUILD)/host/$(2).so
+modules_$(2) += $(BUILD)/host/$(2).so
+$(BUILD)/host/$(2).so: $(call objects,$(call sources_c,$(1))) $(library)
+	@mkdir -p $$(@D)
+	$(CC) $(C_FLAGS) $(MODULE) $$^ -o $$@ $(LIBS)
+endef
+number = $(firstword $(subst -, ,$(1)))
+$(foreach c,$(CHAPTERS),$(if $(call sources_c,$(c)),$(eval $(call host_module,$(c),$(call number,$(c))))))
+
+# ---- the emulator and the check build: the same .cu files, compiled for the CPU ------------------------------
+runtime_sources := $(filter-out gpu/emulator/check%.c,$(wildcard gpu/emulator/*.c))
+check_sources := $(wildcard gpu/emulator/*.c)
+
+$(BUILD)/obj/emulator/%.cu.o: %.cu $(flags)
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CU_FLAGS) -c $< -o $@
+
+# -fsanitize=thread makes the compiler announce each memory access; gpu/emulator answers, not libtsan.
+$(BUILD)/obj/check/%.cu.o: %.cu $(flags)
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -fsanitize=thread -DATTN_CHECK -c $< -o $@
+
+$(BUILD)/obj/check/%.c.o: %.c $(flags)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(C_FLAGS) -DATTN_CHECK -c $< -o $@
+
+define emulator_modules
+emulated_modules += $(BUILD)/emulator/$(2).so $(BUILD)/check/$(2).so
+modules_$(2) += $(BUILD)/emulator/$(2).so $(BUILD)/check/$(2).so
+$(BUILD)/emulator/$(2).so: $(patsubst %,$(BUILD)/obj/emulator/%.o,$(call sources_cu,$(1))) $(call objects,$(runtime_sources)) $(library)
+	@mkdir -p $$(@D)
+	$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
+$(BUILD)/check/$(2).so: $(patsubst %,$(BUILD)/obj/check/%.o,$(call sources_cu,$(1)) $(check_sources)) $(library)
+	@mkdir -p $$(@D)
+	$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
+endef
+$(foreach c,$(CHAPTERS),$(if $(call sources_cu,$(c)),$(eval $(call emulator_modules,$(c),$(call number,$(c))))))
+
+# ---- CUDA: built where there is a GPU, for that GPU; `make cuda` and ARCH= build without one -----------------
+gpu_capability := $(if $(NVCC),$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .))
+ARCH ?= $(or $(gpu_capability),80 90)
+newest_arch = $(lastword $(sort $(ARCH)))
+nvcc_arch = $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(newest_arch),code=compute_$(newest_arch)
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(nvcc_arch) $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+
+$(BUILD)/obj/gpu/%.cu.o: %.cu $(flags)
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2> $(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
+
+define gpu_module
+gpu_modules += $(BUILD)/gpu/$(2).so
+$(if $(gpu_capability),modules_$(2) += $(BUILD)/gpu/$(2).so)
+$(BUILD)/gpu/$(2).so: $(patsubst %,$(BUILD)/obj/gpu/%.o,$(call sources_cu,$(1)) $(wildcard gpu/cuda/*.cu)) $(library)
+	@mkdir -p $$(@D)
+	$(NVCC) $(nvcc_arch) -shared $$^ -o $$@
+endef
+$(foreach c,$(CHAPTERS),$(if $(call sources_cu,$(c)),$(eval $(call gpu_module,$(c),$(call number,$(c))))))
+
+# ---- commands: knobs, chapters -------------------------------------------------------------------------------------
+knob = $(if $($(1)),--$(2) '$($(1))')
+KNOBS = $(call knob,N,n) $(call knob,QLEN,qlen) $(call knob,KVLEN,kvlen) $(call knob,BATCH,batch) \
+        $(call knob,HEADS,heads) $(call knob,KVHEADS,kvheads) $(call knob,DIM,dim) \
+        $(call knob,SCALE,scale) $(call knob,SEED,seed) $(call knob,KIND,kind) $(call knob,BR,br) \
+        $(call knob,BC,bc) $(call knob,CAUSAL,causal) $(call knob,WINDOW,window) \
+        $(call knob,DEVICE,device) $(call knob,REPEATS,repeats) $(if $(CSV),--csv)
+all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_modules))
+# Chapter 1 is every chapter's yardstick.
+first_number := $(firstword $(chapter_numbers))
+
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format clean
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@printf '  make %-12s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
+	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
+	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder CSV=1. Example: make chapter1 N=2048 CAUSAL=1'
+
+deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters
+	@sh cpu/setup/deps.sh
+
+doctor: ## says what this machine has, and what each missing piece costs you
+	@CC='$(CC)' CXX='$(CXX)' NVCC='$(NVCC)' sh cpu/setup/doctor.sh
+
+build: $(program) $(all_modules) ## builds the program and every chapter
+
+define chapter_target
+chapter$(patsubst 0%,%,$(1)): $(program) $$(modules_$(first_number)) $$(modules_$(1))
+	@$(program) chapter $(patsubst 0%,%,$(1)) $$(KNOBS) $$(call knob,INPUT,input)
+endef
+$(foreach n,$(chapter_numbers),$(eval $(call chapter_target,$(n))))
+
+chapters: build ## builds, proves and measures every chapter there is
+	@for n in $(patsubst 0%,%,$(chapter_numbers)); do $(program) chapter $$n $(KNOBS) $(call knob,INPUT,input) || exit 1; echo; done
+
+cuda: $(gpu_modules) ## compiles every .cu with nvcc for ARCH (GPU or not), and shows registers and spills
+	@sh gpu/cuda/report.sh $(BUILD)/obj/gpu
+
+check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages under the emulator's checks
+	@for c in tests/golden/*/; do \
+	    $(program) check all --device check --case $$c > $(BUILD)/check.log 2>&1 || { cat $(BUILD)/check.log; exit 1; }; \
+	    tail -n 1 $(BUILD)/check.log; \
+	done
+
+bench: build ## times the host's stages against an FMA probe and renews the table in README.md
+	$(program) bench $(KNOBS) --write-table README.md
+
+format: ## runs clang-format over all sources
+	clang-format -i $(formatted)
+formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
+
+clean: ## removes what was built
+	rm -rf $(BUILD)
+
+-include tests/tests.mk
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+endif

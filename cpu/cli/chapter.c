@@ -1,0 +1,240 @@
+// chapter.c -- attention chapter N: proves the chapter's stages, measures them, says PASS or FAIL.
+#include "cpu/cli/chapter.h"
+#include "cpu/cli/commands.h"
+#include "cpu/fma_probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// Above this the double-precision reference takes minutes: the results are then not compared.
+static const double REFERENCE_FLOPS = 3e11;
+
+int attn_chapter_owns(const attn_chapter *chapter, const attn_loaded_stage *row) {
+    return row->module->chapter == chapter->number;
+}
+
+static attn_status chapter_number(const char *text, int *number) {
+    char *end = NULL;
+    const long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > 99)
+        return attn_error(ATTN_BAD_INPUT, "the chapter is '%s'; it must be a number from 1 to 99",
+                          text);
+    *number = (int)value;
+    return attn_ok();
+}
+
+// A GPU makes the emulator superfluous, unless it is asked for.
+static int is_in_use(const attn_modules *modules, const attn_options *o, const char *kind) {
+    if (o->device) return strcmp(o->device, kind) == 0;
+    if (strcmp(kind, "emulator") != 0) return 1;
+    return attn_find_yardstick(modules, "gpu") == NULL;
+}
+
+static attn_status collect(const attn_modules *modules, const attn_options *o,
+                           attn_chapter *chapter) {
+    memset(chapter, 0, sizeof *chapter);
+    ATTN_TRY(chapter_number(o->operand, &chapter->number));
+    for (int i = 0; i < modules->stage_count; i++) {
+        const attn_loaded_stage *row = &modules->stage[i];
+        if (!attn_chapter_owns(chapter, row)) continue;
+        chapter->title = row->module->title, chapter->predict = row->module->predict;
+        if (!is_in_use(modules, o, row->module->device->kind)) continue;
+        if (strcmp(row->module->device->kind, "host") == 0)
+            chapter->host_device_used = 1;
+        else
+            chapter->other_devices_used = 1;
+    }
+    for (int i = 0; i < modules->stage_count; i++) {
+        const attn_loaded_stage *row = &modules->stage[i];
+        const int host = strcmp(row->module->device->kind, "host") == 0;
+        const int device_shown = host ? chapter->host_device_used : chapter->other_devices_used;
+        if ((attn_chapter_owns(chapter, row) || (row->stage->yardstick && device_shown)) &&
+            is_in_use(modules, o, row->module->device->kind))
+            chapter->row[chapter->count++] = row;
+    }
+    if (!chapter->title)
+        return attn_error(
+            ATTN_BAD_INPUT,
+            "chapter %d is not built, or there is none; attention list has all stages, "
+            "make chapter%d builds it",
+            chapter->number, chapter->number);
+    if (!chapter->host_device_used && !chapter->other_devices_used)
+        return attn_error(ATTN_UNSUPPORTED, "chapter %d has no stage on the device %s",
+                          chapter->number, o->device);
+    return attn_ok();
+}
+
+// ---- the input to measure on ---------------------------------------------------------------------------
+typedef struct input {
+    attn_case loaded; // its arrays hold the input either way
+    int has_backward;
+} input;
+
+static attn_status load_input(const attn_options *o, input *in) {
+    const attn_problem *knobs = &o->problem;
+    if (o->sizes_given)
+        return attn_error(ATTN_BAD_INPUT,
+                          "INPUT=%s brings its own sizes: leave N, QLEN, KVLEN, BATCH, "
+                          "HEADS, KVHEADS and DIM away",
+                          o->input_folder);
+    ATTN_TRY(attn_case_load(o->input_folder, &in->loaded));
+    attn_problem *p = &in->loaded.problem;
+    if (knobs->causal) p->causal = knobs->causal;
+    if (knobs->window_left) p->window_left = knobs->window_left;
+    p->br = knobs->br, p->bc = knobs->bc;
+    return attn_ok();
+}
+
+static attn_status random_input(const attn_options *o, const attn_chapter *chapter, input *in) {
+    attn_case *c = &in->loaded;
+    c->problem = o->problem;
+    const size_t q = attn_q_elements(&c->problem), kv = attn_kv_elements(&c->problem);
+    int backward = 0;
+    for (int i = 0; i < chapter->count; i++)
+        if (attn_chapter_owns(chapter, chapter->row[i]) && chapter->row[i]->stage->backward)
+            backward = 1;
+    const uint64_t available = attn_host_device()->free_bytes();
+    const double need = 4.0 * ((backward ? 2.0 : 1.0) * (double)q + 2.0 * (double)kv);
+    if (available != 0 && need > (double)available)
+        return attn_error(ATTN_NO_MEMORY,
+                          "q, k and v need %.6g MB, but %.6g MB are free; "
+                          "try a smaller N, batch or number of heads",
+                          need / 1e6, (double)available / 1e6);
+    c->q = malloc(4 * q + 1), c->k = malloc(4 * kv + 1), c->v = malloc(4 * kv + 1);
+    c->d_o = backward ? malloc(4 * q + 1) : NULL;
+    if (!c->q || !c->k || !c->v || (backward && !c->d_o))
+        return attn_error(ATTN_NO_MEMORY, "q, k and v need %.6g MB of memory", need / 1e6);
+    attn_input_fill(o->input, o->seed, &c->problem, c->q, c->k, c->v, c->d_o);
+    return attn_ok();
+}
+
+// ---- measuring ---------------------------------------------------------------------------------------------
+static int threads(void) {
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+// Without a reference there is no verdict: the stage is run for its bytes and its time.
+static attn_status run_unchecked(const attn_loaded_stage *row, const attn_problem *problem,
+                                 const attn_inputs *inputs, int repeats, attn_proof *proof) {
+    attn_inputs wanted = *inputs;
+    memset(proof, 0, sizeof *proof);
+    if (!row->stage->backward) wanted.d_o = NULL;
+    return attn_run_stage(row, problem, &wanted, repeats, &proof->run);
+}
+
+static attn_status measure(const attn_modules *modules, const attn_chapter *chapter,
+                           const attn_options *o, const input *in, attn_measurement *m) {
+    const attn_problem *problem = &in->loaded.problem;
+    const attn_inputs inputs = {in->loaded.q, in->loaded.k, in->loaded.v, in->loaded.d_o};
+    const double flops = 4.0 * (double)problem->head_dim * (double)attn_score_elements(problem);
+    const int checked = flops <= REFERENCE_FLOPS;
+    attn_trial trial;
+    memset(m, 0, sizeof *m);
+    m->problem = *problem;
+    m->stage = calloc((size_t)chapter->count, sizeof *m->stage);
+    if (!m->stage) return attn_error(ATTN_NO_MEMORY, "no memory for the results");
+    if (chapter->host_device_used) m->fma_peak = attn_fma_probe(threads());
+    if (checked) ATTN_TRY(attn_trial_begin(modules, problem, &inputs, NULL, &trial));
+    for (int i = 0; i < chapter->count; i++) {
+        attn_measured *stage = &m->stage[m->count++];
+        stage->row = chapter->row[i], stage->checked = checked;
+        stage->status =
+            checked ? attn_prove(stage->row, &trial, o->repeats, &stage->proof)
+                    : run_unchecked(stage->row, problem, &inputs, o->repeats, &stage->proof);
+        if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
+        if (stage->status.code == ATTN_DEVICE) m->failed++;
+    }
+    if (checked) attn_trial_free(&trial);
+    return attn_ok();
+}
+
+static void free_measurement(attn_measurement *m) {
+    for (int i = 0; i < m->count; i++) attn_proof_free(&m->stage[i].proof);
+    free(m->stage);
+}
+
+// What the chapter's own stages could not do, when none of them could do it: there is then nothing to show.
+static attn_status all_refused(const attn_chapter *chapter, const attn_measurement *m) {
+    attn_status first = attn_ok();
+    for (int i = 0; i < m->count; i++) {
+        if (!attn_chapter_owns(chapter, m->stage[i].row)) continue;
+        if (m->stage[i].status.code == ATTN_OK || m->stage[i].status.code == ATTN_DEVICE)
+            return attn_ok();
+        if (first.code == ATTN_OK) first = m->stage[i].status;
+    }
+    return first;
+}
+
+// ---- the verdict ----------------------------------------------------------------------------------------------
+static int print_verdict(const attn_chapter *chapter, const attn_chapter_proof *proof,
+                         const attn_measurement *m) {
+    const int golden = proof->golden_passed + proof->golden_failed + proof->golden_skipped;
+    const int failed =
+        proof->golden_failed + proof->real_failed + proof->checked_failed + m->failed;
+    const int proved = proof->golden_passed + proof->real_passed;
+    const int pass = failed == 0 && proved > 0;
+    printf("\n%s  ", pass ? "PASS" : "FAIL");
+    if (proof->golden_found)
+        printf("%d of %d golden cases", proof->golden_passed, golden);
+    else
+        printf("golden cases not run: no tests/golden here");
+    if (proof->golden_skipped) printf(" (%d not done by these stages)", proof->golden_skipped);
+    printf(", %s", !proof->real_found       ? "real input not run: no tests/real-input here"
+                   : proof->real_failed     ? "real input FAILED"
+                   : proof->real_passed > 0 ? "real input"
+                                            : "real input not done by these stages");
+    if (proof->checked_found && proof->checked_failed == 0)
+        printf(", check build clean (races, bounds, uninitialised reads)");
+    else if (proof->checked_found)
+        printf(", check build FAILED");
+    if (m->failed)
+        printf(", measured problem FAILED");
+    else if (m->count > 0 && !m->stage[0].checked)
+        printf("; the measured problem was not compared: the reference would take minutes");
+    printf("\n");
+    if (pass && chapter->predict) printf("Predict, then run: %s\n", chapter->predict);
+    return pass ? 0 : 1;
+}
+
+static attn_status chapter(const attn_options *o, int *exit_status) {
+    static attn_modules modules;
+    static attn_chapter chapter;
+    attn_chapter_proof proof;
+    attn_measurement m = {.stage = NULL};
+    input in;
+    memset(&in, 0, sizeof in);
+    ATTN_TRY(attn_load_devices(o->device, &modules));
+    ATTN_TRY(collect(&modules, o, &chapter));
+    attn_status status = o->input_folder ? load_input(o, &in) : random_input(o, &chapter, &in);
+    if (status.code == ATTN_OK) status = attn_problem_check(&in.loaded.problem);
+    // Proof before measurement: a fast wrong answer is not worth a table.
+    if (status.code == ATTN_OK) status = attn_chapter_prove(&modules, &chapter, o, &proof);
+    if (status.code == ATTN_OK) status = measure(&modules, &chapter, o, &in, &m);
+    if (status.code == ATTN_OK) status = all_refused(&chapter, &m);
+    if (status.code == ATTN_OK) {
+        if (o->csv)
+            attn_print_chapter_csv(&chapter, &m);
+        else
+            attn_print_tables(&chapter, &m);
+        const int failed =
+            proof.golden_failed + proof.real_failed + proof.checked_failed + m.failed;
+        *exit_status = o->csv ? failed > 0 : print_verdict(&chapter, &proof, &m);
+    }
+    free_measurement(&m);
+    attn_case_free(&in.loaded);
+    return status;
+}
+
+int attn_command_chapter(const attn_options *options) {
+    int exit_status = 0;
+    const attn_status status = chapter(options, &exit_status);
+    return status.code == ATTN_OK ? exit_status : attn_complain(status);
+}

@@ -1,0 +1,51 @@
+// chapter.h -- what `attention chapter N` is made of: prove, measure, print.
+#ifndef ATTN_CHAPTER_H
+#define ATTN_CHAPTER_H
+
+#include "cpu/cli/options.h"
+#include "cpu/proof.h"
+
+// The stages of one chapter on the devices in use, after the naive stage of each of these devices.
+typedef struct attn_chapter {
+    int number;
+    const char *title, *predict;
+    int host_device_used, other_devices_used;
+    int count;
+    const attn_loaded_stage *row[ATTN_MAX_STAGES];
+} attn_chapter;
+
+int attn_chapter_owns(const attn_chapter *chapter, const attn_loaded_stage *row);
+
+// ---- the proof (chapter_proof.c) -------------------------------------------------------------------------
+typedef struct attn_chapter_proof {
+    int golden_passed, golden_failed, golden_skipped;  // cases; skipped: no stage does it
+    int golden_found;                                  // 0: tests/golden is not here
+    int real_passed, real_failed, real_found;          // stages on the real input
+    int checked_passed, checked_failed, checked_found; // stages in the check build
+} attn_chapter_proof;
+
+// Runs the chapter's stages on the golden cases, on the real input, and in the check build. What fails is
+// described on standard error. A status other than ATTN_OK: it could not be tried at all.
+attn_status attn_chapter_prove(const attn_modules *modules, const attn_chapter *chapter,
+                               const attn_options *options, attn_chapter_proof *proof);
+
+// ---- the measurement (chapter_tables.c) -------------------------------------------------------------------
+typedef struct attn_measured {
+    const attn_loaded_stage *row;
+    attn_status status; // ATTN_OK, or why there is nothing to show
+    int checked;        // 0: too large for the reference; run but not compared
+    attn_proof proof;
+} attn_measured;
+
+typedef struct attn_measurement {
+    attn_problem problem;
+    double fma_peak; // GFLOP/s of this machine's FMA units, all threads; 0 when no host stage ran
+    int count;
+    attn_measured *stage; // [count]
+    int failed;
+} attn_measurement;
+
+void attn_print_tables(const attn_chapter *chapter, const attn_measurement *measurement);
+void attn_print_chapter_csv(const attn_chapter *chapter, const attn_measurement *measurement);
+
+#endif

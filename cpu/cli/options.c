@@ -1,0 +1,236 @@
+// options.c -- see options.h.
+#include "cpu/cli/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct command_row {
+    attn_command command;
+    const char *name, *operand, *does;
+} command_row;
+
+static const command_row commands[] = {
+    {ATTN_COMMAND_LIST, "list", NULL,
+     "lists the stages of all chapters and the devices they run on"},
+    {ATTN_COMMAND_CHAPTER, "chapter", "N", "proves chapter N's stages, then measures them"},
+    {ATTN_COMMAND_RUN, "run", "STAGE", "computes o and lse (and dq, dk, dv) of a case folder"},
+    {ATTN_COMMAND_CHECK, "check", "STAGE|all", "compares stages with what a case folder expects"},
+    {ATTN_COMMAND_BENCH, "bench", NULL, "times the host's stages against an FMA probe"},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+enum {
+    PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH,
+    CASE = ATTN_COMMAND_RUN | ATTN_COMMAND_CHECK,
+    EVERY = 0xff,
+};
+
+typedef struct option_row {
+    const char *name, *value; // value NULL: a switch
+    int commands;
+    const char *help;
+    int is_size;
+} option_row;
+
+static const option_row rows[] = {
+    {"--n", "N", PROBLEM, "queries and keys (1024)", 1},
+    {"--qlen", "N", PROBLEM, "queries, when they are not as many as the keys", 1},
+    {"--kvlen", "N", PROBLEM, "keys, when they are not as many as the queries", 1},
+    {"--batch", "B", PROBLEM, "batch (1)", 1},
+    {"--heads", "H", PROBLEM, "query heads (4)", 1},
+    {"--kvheads", "H", PROBLEM,
+     "key and value heads, of which the query heads are a multiple (as many)", 1},
+    {"--dim", "D", PROBLEM, "head dimension d (64)", 1},
+    {"--scale", "X", PROBLEM, "factor on Q K^T, any finite number (1/sqrt(d))", 0},
+    {"--causal", "0|1", PROBLEM, "1: query i sees key j when j <= i + kv_len - q_len", 0},
+    {"--window", "W", PROBLEM, "each query sees the W keys up to its own position, 0: all", 0},
+    {"--br", "BR", PROBLEM, "queries a tile, for stages whose tiles can be chosen", 0},
+    {"--bc", "BC", PROBLEM, "keys a tile", 0},
+    {"--seed", "S", PROBLEM, "seed of the random input (1)", 0},
+    {"--kind", "KIND", PROBLEM, "random input: normal, outliers, wide, equal or rising", 0},
+    {"--input", "DIR", ATTN_COMMAND_CHAPTER, "measure on q.npy, k.npy, v.npy of this folder", 0},
+    {"--case", "DIR", CASE, "the case: q.npy, k.npy, v.npy, case.txt and what is expected", 0},
+    {"--out", "DIR", ATTN_COMMAND_RUN, "where the results go: o.npy, lse.npy and the gradients", 0},
+    {"--device", "DEVICE", CASE | PROBLEM | ATTN_COMMAND_LIST, "host, emulator, check or gpu", 0},
+    {"--no-fallback", NULL, ATTN_COMMAND_RUN,
+     "refuse what STAGE cannot do instead of naming another", 0},
+    {"--repeats", "R", PROBLEM, "runs of which the median time is shown (5)", 0},
+    {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
+    {"--write-table", "FILE", ATTN_COMMAND_BENCH, "renew the generated table in this file", 0},
+    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN, "print comma-separated values", 0},
+    {"--help", NULL, EVERY, "this text", 0},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+attn_command attn_command_of(const char *name) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0) return commands[i].command;
+    return (attn_command)0;
+}
+
+static const command_row *row_of_command(attn_command command) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].command == command) return &commands[i];
+    return NULL;
+}
+
+const char *attn_command_name(attn_command command) {
+    return row_of_command(command)->name;
+}
+
+void attn_command_list(void) {
+    for (int i = 0; i < COMMANDS; i++) {
+        char usage[40];
+        snprintf(usage, sizeof usage, "%s %s", commands[i].name,
+                 commands[i].operand ? commands[i].operand : "");
+        printf("  attention %-17s %s\n", usage, commands[i].does);
+    }
+}
+
+void attn_options_help(attn_command command) {
+    const command_row *row = row_of_command(command);
+    printf("attention %s%s%s [options]: %s\n\n", row->name, row->operand ? " " : "",
+           row->operand ? row->operand : "", row->does);
+    for (int i = 0; i < ROWS; i++) {
+        char usage[40];
+        if (!(rows[i].commands & command)) continue;
+        snprintf(usage, sizeof usage, "%s %s", rows[i].name, rows[i].value ? rows[i].value : "");
+        printf("  %-20s %s\n", usage, rows[i].help);
+    }
+}
+
+// What a number may be, and where it goes.
+static attn_status parse_whole(const char *name, const char *text, int64_t least, int64_t most,
+                               int64_t *out) {
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end != 0)
+        return attn_error(ATTN_BAD_INPUT, "%s is '%s'; it must be a whole number", name, text);
+    if (errno == ERANGE || value < least || value > most)
+        return attn_error(ATTN_BAD_INPUT, "%s is %s; it must be from %lld to %lld", name, text,
+                          (long long)least, (long long)most);
+    *out = value;
+    return attn_ok();
+}
+
+static attn_status parse_real(const char *name, const char *text, float *out) {
+    char *end = NULL;
+    const float value = strtof(text, &end);
+    if (end == text || *end != 0)
+        return attn_error(ATTN_BAD_INPUT, "%s is '%s'; it must be a number", name, text);
+    *out = value; // NaN and infinity are refused where the problem is checked
+    return attn_ok();
+}
+
+static attn_status parse_device(const char *text, const char **out) {
+    static const char *const known[] = {"host", "emulator", "check", "gpu"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(text, known[i]) == 0) return *out = known[i], attn_ok();
+    return attn_error(ATTN_BAD_INPUT, "--device is '%s'; it must be host, emulator, check or gpu",
+                      text);
+}
+
+typedef struct raw_knobs { // before defaults depend on each other
+    int64_t n, q_len, kv_len, kv_heads, causal;
+    int scale_given;
+} raw_knobs;
+
+static attn_status set_option(const char *name, const char *value, attn_options *o,
+                              raw_knobs *raw) {
+    const int64_t any = (int64_t)1
+                        << 30; // a size's own limits are the problem's: attn_problem_check
+    int64_t number = 0;
+    attn_problem *p = &o->problem;
+#define IS(text) (strcmp(name, text) == 0)
+    if (IS("--n")) return parse_whole("--n (N)", value, -any, any, &raw->n);
+    if (IS("--qlen")) return parse_whole("--qlen (QLEN)", value, -any, any, &raw->q_len);
+    if (IS("--kvlen")) return parse_whole("--kvlen (KVLEN)", value, -any, any, &raw->kv_len);
+    if (IS("--batch")) return parse_whole("--batch (BATCH)", value, -any, any, &p->batch);
+    if (IS("--heads")) return parse_whole("--heads (HEADS)", value, -any, any, &p->heads);
+    if (IS("--kvheads"))
+        return parse_whole("--kvheads (KVHEADS)", value, -any, any, &raw->kv_heads);
+    if (IS("--dim")) return parse_whole("--dim (DIM)", value, -any, any, &p->head_dim);
+    if (IS("--scale")) return raw->scale_given = 1, parse_real("--scale (SCALE)", value, &p->scale);
+    if (IS("--causal")) return parse_whole("--causal (CAUSAL)", value, 0, 1, &raw->causal);
+    if (IS("--window")) return parse_whole("--window (WINDOW)", value, 0, any, &p->window_left);
+    if (IS("--br")) return parse_whole("--br (BR)", value, 1, any, &p->br);
+    if (IS("--bc")) return parse_whole("--bc (BC)", value, 1, any, &p->bc);
+    if (IS("--seed")) {
+        ATTN_TRY(parse_whole("--seed (SEED)", value, 0, INT64_MAX, &number));
+        return o->seed = (uint64_t)number, attn_ok();
+    }
+    if (IS("--repeats") || IS("--rounds")) {
+        ATTN_TRY(parse_whole(name, value, 1, 64, &number));
+        return *(IS("--rounds") ? &o->rounds : &o->repeats) = (int)number, attn_ok();
+    }
+    if (IS("--kind")) return attn_input_parse(value, &o->input);
+    if (IS("--device")) return parse_device(value, &o->device);
+    if (IS("--input")) return o->input_folder = value, attn_ok();
+    if (IS("--case")) return o->case_folder = value, attn_ok();
+    if (IS("--out")) return o->out_folder = value, attn_ok();
+    if (IS("--write-table")) return o->write_table = value, attn_ok();
+    if (IS("--no-fallback")) return o->no_fallback = 1, attn_ok();
+    if (IS("--csv")) return o->csv = 1, attn_ok();
+    if (IS("--help")) return o->help = 1, attn_ok();
+#undef IS
+    return attn_error(ATTN_BAD_INPUT, "unknown option %s", name);
+}
+
+static attn_status finish_problem(attn_options *o, const raw_knobs *raw) {
+    attn_problem *p = &o->problem;
+    p->q_len = raw->q_len != INT64_MIN ? raw->q_len : raw->n;
+    p->kv_len = raw->kv_len != INT64_MIN ? raw->kv_len : raw->n;
+    p->kv_heads = raw->kv_heads != INT64_MIN ? raw->kv_heads : p->heads;
+    p->causal = raw->causal ? ATTN_CAUSAL_BOTTOM_RIGHT : ATTN_CAUSAL_OFF;
+    // As in a case's `window`: the W keys up to the query's own. Without CAUSAL=1 later keys are seen.
+    if (!raw->scale_given) p->scale = attn_default_scale(p->head_dim);
+    return attn_problem_check(p);
+}
+
+static attn_status check_operand(attn_command command, const attn_options *o) {
+    const char *operand = row_of_command(command)->operand;
+    if (operand && !o->operand)
+        return attn_error(ATTN_BAD_INPUT, "attention %s needs %s; see attention %s --help",
+                          attn_command_name(command), operand, attn_command_name(command));
+    if (command & CASE && !o->case_folder)
+        return attn_error(ATTN_BAD_INPUT, "attention %s needs --case DIR",
+                          attn_command_name(command));
+    if (command == ATTN_COMMAND_RUN && !o->out_folder)
+        return attn_error(ATTN_BAD_INPUT, "attention run needs --out DIR");
+    return attn_ok();
+}
+
+attn_status attn_options_parse(attn_command command, int argc, char **argv, attn_options *o) {
+    memset(o, 0, sizeof *o);
+    o->problem = attn_problem_of(1024, 1024, 64);
+    o->problem.heads = 4;
+    o->seed = 1, o->repeats = 5, o->rounds = 7;
+    raw_knobs raw = {1024, INT64_MIN, INT64_MIN, INT64_MIN, 0, 0};
+    for (int i = 2; i < argc; i++) {
+        const option_row *row = NULL;
+        if (argv[i][0] != '-') {
+            if (o->operand || !row_of_command(command)->operand)
+                return attn_error(ATTN_BAD_INPUT, "attention %s does not take '%s'",
+                                  attn_command_name(command), argv[i]);
+            o->operand = argv[i];
+            continue;
+        }
+        for (int r = 0; r < ROWS; r++)
+            if (rows[r].commands & command && strcmp(rows[r].name, argv[i]) == 0) row = &rows[r];
+        if (!row)
+            return attn_error(ATTN_BAD_INPUT,
+                              "attention %s has no option %s; see attention %s --help",
+                              attn_command_name(command), argv[i], attn_command_name(command));
+        if (row->value && i + 1 == argc)
+            return attn_error(ATTN_BAD_INPUT, "%s needs a value: %s %s", row->name, row->name,
+                              row->value);
+        o->sizes_given |= row->is_size;
+        ATTN_TRY(set_option(row->name, row->value ? argv[++i] : NULL, o, &raw));
+    }
+    if (o->help) return attn_ok();
+    ATTN_TRY(check_operand(command, o));
+    return finish_problem(o, &raw);
+}

@@ -1,0 +1,42 @@
+// options.h -- the command line: one table of options, from which parsing and --help both follow.
+#ifndef ATTN_OPTIONS_H
+#define ATTN_OPTIONS_H
+
+#include "cpu/input.h"
+#include "cpu/problem.h"
+
+typedef enum attn_command {
+    ATTN_COMMAND_LIST = 1,
+    ATTN_COMMAND_CHAPTER = 2,
+    ATTN_COMMAND_RUN = 4,
+    ATTN_COMMAND_CHECK = 8,
+    ATTN_COMMAND_BENCH = 16,
+} attn_command;
+
+typedef struct attn_options {
+    const char *operand; // STAGE of run and check, N of chapter; NULL when the command has none
+    const char *device;  // "host", "emulator", "check", "gpu"; NULL: the command's own choice
+
+    attn_problem problem; // from the knobs; B=1 H=4 N=1024 d=64 where they are silent
+    int sizes_given;      // 1: some size was set, not only left at its default
+    uint64_t seed;
+    attn_input_kind input;
+
+    const char *case_folder, *out_folder, *input_folder;
+    int repeats, rounds;
+    int csv, no_fallback, help;
+    const char *write_table; // bench: the file whose generated table it renews
+} attn_options;
+
+// Reads argv[2..]. ATTN_BAD_INPUT: an option that the command does not have, a value that is no
+// number or out of range, a missing or superfluous operand.
+attn_status attn_options_parse(attn_command command, int argc, char **argv, attn_options *options);
+
+// Prints what the command does and each of its options.
+void attn_options_help(attn_command command);
+const char *attn_command_name(attn_command command);
+// The command of that name, 0 when there is none.
+attn_command attn_command_of(const char *name);
+void attn_command_list(void); // one line each
+
+#endif

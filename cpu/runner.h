@@ -1,0 +1,37 @@
+// runner.h -- runs one stage on host arrays: to the device, the passes, and back.
+#ifndef ATTN_RUNNER_H
+#define ATTN_RUNNER_H
+
+#include "cpu/modules.h"
+
+typedef struct attn_inputs {
+    const float *q, *k, *v; // shapes: problem.h
+    const float *d_o;       // NULL: forward only
+} attn_inputs;
+
+typedef struct attn_outputs {
+    float *o, *lse;
+    float *dq, *dk, *dv; // NULL after a forward pass alone
+} attn_outputs;
+
+typedef struct attn_run {
+    attn_outputs out;        // on the host
+    uint64_t extra_bytes[2]; // by pass: buffers asked for besides the tensors
+    uint64_t kept_bytes;     // of these, what is kept from the forward to the backward pass
+    int counted;             // 1: the device counts bytes
+    attn_traffic traffic[2]; // by pass, when counted
+    double seconds[2];       // by pass, median of `repeats`; 0 where time means nothing
+} attn_run;
+
+// Runs the forward pass and, with d_o, the backward pass; each `repeats` times when timed (at least 1).
+// Outputs are poisoned with NaN before, so that what a stage leaves unwritten shows. On any error *run
+// is zero and nothing is left allocated. Free with attn_run_free.
+attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *problem,
+                           const attn_inputs *inputs, int repeats, attn_run *run);
+void attn_run_free(attn_run *run);
+
+// Bytes that a stage asks for besides the tensors, by its own declaration; UINT64_MAX when too many.
+uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
+                          uint64_t *kept);
+
+#endif
