@@ -1,0 +1,60 @@
+// calibrate.c -- prints the tables of notes/precision.md: how much of their allowances two right
+// versions use, and by how much broken ones exceed them.
+//
+//   calibrate [seeds]     default 20
+#include "tests/rounding.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void print_row(const char *name, const double *ratio, int precise) {
+    printf("| %-30s |", name);
+    for (int r = 0; r < ATTN_RESULTS; r++) printf(precise ? " %6.2f |" : " %6.1e |", ratio[r]);
+    printf("\n");
+}
+
+static void print_head(const char *title) {
+    printf("\n| %-30s |", title);
+    for (int r = 0; r < ATTN_RESULTS; r++) printf(" %6s |", attn_result_name((attn_result)r));
+    printf("\n| --- | ---: | ---: | ---: | ---: | ---: |\n");
+}
+
+static void raise_all(double *maximum, const double *value) {
+    for (int r = 0; r < ATTN_RESULTS; r++) // a NaN stays to be seen
+        if (!(value[r] <= maximum[r])) maximum[r] = value[r];
+}
+
+int main(int count, char **arguments) {
+    const int seeds = count > 1 ? atoi(arguments[1]) : 20;
+    double naive[KINDS][ATTN_RESULTS] = {{0}}, online[KINDS][ATTN_RESULTS] = {{0}};
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int i = 0; i < PROBLEMS; i++)
+            for (int seed = 1; seed <= seeds; seed++) {
+                attn_problem problem = problem_of(i);
+                ratios ratio = measure(&problem, (input_kind)kind, seed, BUG_NONE);
+                raise_all(naive[kind], ratio.naive);
+                raise_all(online[kind], ratio.online);
+            }
+    printf("%d problems, %d seeds each, seen at worst\n", PROBLEMS, seeds);
+    print_head("naive: error / bound");
+    for (int kind = 0; kind < KINDS; kind++) print_row(kind_name(kind), naive[kind], 1);
+    print_head("online: error / allowance");
+    for (int kind = 0; kind < KINDS; kind++) print_row(kind_name(kind), online[kind], 1);
+
+    // One row a bug: its error on the input that shows it best, in parts of what a stage may be off
+    // by, then of what the naive version may.
+    for (int against = 0; against < 2; against++) {
+        print_head(against ? "broken: error / naive's bound" : "broken: error / allowance");
+        for (int broken = 1; broken < BUGS; broken++) {
+            double worst[ATTN_RESULTS] = {0};
+            for (int kind = 0; kind < KINDS; kind++)
+                for (int i = 0; i < PROBLEMS; i++) {
+                    attn_problem problem = problem_of(i);
+                    ratios ratio = measure(&problem, (input_kind)kind, 1, (bug)broken);
+                    raise_all(worst, against ? ratio.bound : ratio.online);
+                }
+            print_row(bug_name((bug)broken), worst, 0);
+        }
+    }
+    return 0;
+}
