@@ -56,6 +56,10 @@ darwin := $(filter Darwin,$(shell uname -s))
 LIBS = -lm $(if $(darwin),,-ldl -lpthread)
 MODULE = -shared $(if $(darwin)$(SAN),,-Wl,-z,defs)
 
+# One short line a file; V=1 shows the whole commands.
+quiet := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-9s %s\n' '$(1)' '$(2)')
+
 # Objects depend on this file, which changes when the compiler or a flag does.
 flags := $(BUILD)/flags
 flags_text = $(CC) $(CXX) $(C_FLAGS) $(CU_FLAGS) $(NVCC) $(nvcc_arch)
@@ -77,7 +81,8 @@ program := $(BUILD)/attention
 
 $(BUILD)/obj/%.c.o: %.c $(flags)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(C_FLAGS) $(EXTRA) -c $< -o $@
+	$(call say,cc,$<)
+	$(quiet)$(CC) $(CPPFLAGS) $(C_FLAGS) $(EXTRA) -c $< -o $@
 
 # The reference's every rounding is written in its source.
 $(BUILD)/obj/cpu/reference.c.o: EXTRA := -ffp-contract=off
@@ -86,10 +91,11 @@ $(BUILD)/obj/cpu/random.c.o $(BUILD)/obj/cpu/input.c.o: EXTRA := -ffp-contract=o
 
 $(library): $(call objects,$(library_sources))
 	@rm -f $@
-	ar rcs $@ $^
+	$(quiet)ar rcs $@ $^
 
 $(program): $(call objects,$(wildcard cpu/cli/*.c)) $(library)
-	$(CC) $(C_FLAGS) $^ -o $@ $(LIBS)
+	$(call say,link,$@)
+	$(quiet)$(CC) $(C_FLAGS) $^ -o $@ $(LIBS)
 
 # ---- host modules --------------------------------------------------------------------------------------------
 # $(1): folder of the chapter, $(2): its number. Chapters without .c or .cu files have no such module.
@@ -101,7 +107,8 @@ host_modules += $(BUILD)/host/$(2).so
 modules_$(2) += $(BUILD)/host/$(2).so
 $(BUILD)/host/$(2).so: $(call objects,$(call sources_c,$(1))) $(library)
 	@mkdir -p $$(@D)
-	$(CC) $(C_FLAGS) $(MODULE) $$^ -o $$@ $(LIBS)
+	$$(call say,link,$$@)
+	$(quiet)$(CC) $(C_FLAGS) $(MODULE) $$^ -o $$@ $(LIBS)
 endef
 number = $(firstword $(subst -, ,$(1)))
 $(foreach c,$(CHAPTERS),$(if $(call sources_c,$(c)),$(eval $(call host_module,$(c),$(call number,$(c))))))
@@ -112,26 +119,31 @@ check_sources := $(wildcard gpu/emulator/*.c)
 
 $(BUILD)/obj/emulator/%.cu.o: %.cu $(flags)
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CU_FLAGS) -c $< -o $@
+	$(call say,emulator,$<)
+	$(quiet)$(CXX) $(CPPFLAGS) $(CU_FLAGS) -c $< -o $@
 
 # -fsanitize=thread makes the compiler announce each memory access; gpu/emulator answers, not libtsan.
 $(BUILD)/obj/check/%.cu.o: %.cu $(flags)
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -fsanitize=thread -DATTN_CHECK -c $< -o $@
+	$(call say,check,$<)
+	$(quiet)$(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -fsanitize=thread -DATTN_CHECK -c $< -o $@
 
 $(BUILD)/obj/check/%.c.o: %.c $(flags)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(C_FLAGS) -DATTN_CHECK -c $< -o $@
+	$(call say,check,$<)
+	$(quiet)$(CC) $(CPPFLAGS) $(C_FLAGS) -DATTN_CHECK -c $< -o $@
 
 define emulator_modules
 emulated_modules += $(BUILD)/emulator/$(2).so $(BUILD)/check/$(2).so
 modules_$(2) += $(BUILD)/emulator/$(2).so $(BUILD)/check/$(2).so
 $(BUILD)/emulator/$(2).so: $(patsubst %,$(BUILD)/obj/emulator/%.o,$(call sources_cu,$(1))) $(call objects,$(runtime_sources)) $(library)
 	@mkdir -p $$(@D)
-	$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
+	$$(call say,link,$$@)
+	$(quiet)$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
 $(BUILD)/check/$(2).so: $(patsubst %,$(BUILD)/obj/check/%.o,$(call sources_cu,$(1)) $(check_sources)) $(library)
 	@mkdir -p $$(@D)
-	$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
+	$$(call say,link,$$@)
+	$(quiet)$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
 endef
 $(foreach c,$(CHAPTERS),$(if $(call sources_cu,$(c)),$(eval $(call emulator_modules,$(c),$(call number,$(c))))))
 
@@ -144,14 +156,16 @@ NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(nvcc_arch) $(CPPFLAGS) -Xcompiler -fPIC,
 
 $(BUILD)/obj/gpu/%.cu.o: %.cu $(flags)
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2> $(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
+	$(call say,nvcc,$<)
+	$(quiet)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2> $(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
 
 define gpu_module
 gpu_modules += $(BUILD)/gpu/$(2).so
 $(if $(gpu_capability),modules_$(2) += $(BUILD)/gpu/$(2).so)
 $(BUILD)/gpu/$(2).so: $(patsubst %,$(BUILD)/obj/gpu/%.o,$(call sources_cu,$(1)) $(wildcard gpu/cuda/*.cu)) $(library)
 	@mkdir -p $$(@D)
-	$(NVCC) $(nvcc_arch) -shared $$^ -o $$@
+	$$(call say,link,$$@)
+	$(quiet)$(NVCC) $(nvcc_arch) -shared $$^ -o $$@
 endef
 $(foreach c,$(CHAPTERS),$(if $(call sources_cu,$(c)),$(eval $(call gpu_module,$(c),$(call number,$(c))))))
 
@@ -200,7 +214,7 @@ check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages un
 	done
 
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
-	$(program) bench $(KNOBS) --write-table README.md
+	$(program) bench $(KNOBS) $(if $(CSV),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
 
 format: ## runs clang-format over all sources
 	clang-format -i $(formatted)

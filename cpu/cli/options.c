@@ -58,7 +58,8 @@ static const option_row rows[] = {
      "refuse what STAGE cannot do instead of naming another", 0},
     {"--repeats", "R", PROBLEM, "runs of which the median time is shown (5)", 0},
     {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
-    {"--write-table", "FILE", ATTN_COMMAND_BENCH, "renew the generated table in this file", 0},
+    {"--write-table", "FILE", ATTN_COMMAND_BENCH,
+     "renew the generated table in this file; may be repeated", 0},
     {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN, "print comma-separated values", 0},
     {"--help", NULL, EVERY, "this text", 0},
 };
@@ -171,7 +172,11 @@ static attn_status set_option(const char *name, const char *value, attn_options 
     if (IS("--input")) return o->input_folder = value, attn_ok();
     if (IS("--case")) return o->case_folder = value, attn_ok();
     if (IS("--out")) return o->out_folder = value, attn_ok();
-    if (IS("--write-table")) return o->write_table = value, attn_ok();
+    if (IS("--write-table")) {
+        if (o->write_tables == sizeof o->write_table / sizeof o->write_table[0])
+            return attn_error(ATTN_BAD_INPUT, "--write-table is given more than 4 times");
+        return o->write_table[o->write_tables++] = value, attn_ok();
+    }
     if (IS("--no-fallback")) return o->no_fallback = 1, attn_ok();
     if (IS("--csv")) return o->csv = 1, attn_ok();
     if (IS("--help")) return o->help = 1, attn_ok();

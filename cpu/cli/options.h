@@ -25,7 +25,8 @@ typedef struct attn_options {
     const char *case_folder, *out_folder, *input_folder;
     int repeats, rounds;
     int csv, no_fallback, help;
-    const char *write_table; // bench: the file whose generated table it renews
+    const char *write_table[4]; // bench: the files whose generated table it renews
+    int write_tables;
 } attn_options;
 
 // Reads argv[2..]. ATTN_BAD_INPUT: an option that the command does not have, a value that is no
