@@ -46,7 +46,7 @@ SAN ?=
 OPT ?= -O3
 EMULATOR_OPT ?= -O2
 CPPFLAGS += -I.
-WARN := -Wall -Wextra
+WARN := -Wall -Wextra $(if $(WERROR),-Werror)
 COMMON = $(WARN) -g $(MARCH) $(OPENMP) $(SAN) -fPIC -fvisibility=hidden -MMD -MP
 C_FLAGS = -std=gnu11 $(OPT) $(COMMON)
 CU_FLAGS = -x c++ -std=c++17 $(EMULATOR_OPT) $(COMMON)
@@ -180,7 +180,7 @@ all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
-.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format clean
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables clean
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@printf '  make %-12s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
@@ -216,9 +216,16 @@ check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages un
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
 	$(program) bench $(KNOBS) $(if $(CSV),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
 
+formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 format: ## runs clang-format over all sources
 	clang-format -i $(formatted)
-formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
+format-check: ## fails where clang-format would change a source
+	clang-format --dry-run --Werror $(formatted)
+static-check: ## runs cppcheck over the host's sources
+	cppcheck --quiet --std=c11 --language=c -I. --enable=warning,portability --inline-suppr --error-exitcode=1 $(filter %.c,$(formatted))
+
+tables: build ## renews the generated tables that need no measurement
+	$(program) list --write-table README.md
 
 clean: ## removes what was built
 	rm -rf $(BUILD)

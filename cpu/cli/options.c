@@ -58,7 +58,7 @@ static const option_row rows[] = {
      "refuse what STAGE cannot do instead of naming another", 0},
     {"--repeats", "R", PROBLEM, "runs of which the median time is shown (5)", 0},
     {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
-    {"--write-table", "FILE", ATTN_COMMAND_BENCH,
+    {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
      "renew the generated table in this file; may be repeated", 0},
     {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN, "print comma-separated values", 0},
     {"--help", NULL, EVERY, "this text", 0},
