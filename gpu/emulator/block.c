@@ -1,6 +1,6 @@
 // block.c -- one block from its first thread to its last: taking turns, and __syncthreads.
 #if !defined(_GNU_SOURCE)
-#    define _GNU_SOURCE // MAP_ANON
+#define _GNU_SOURCE // MAP_ANON
 #endif
 #include "gpu/emulator/runtime.h"
 

@@ -4,8 +4,8 @@
 // swaps stack pointers: 6 registers on x86-64, 12 and the low halves of 8 vector registers on
 // aarch64. The floating-point control words are the same in all fibers.
 #if defined(__APPLE__)
-#    define _XOPEN_SOURCE 700 // for ucontext.h
-#    define _DARWIN_C_SOURCE
+#define _XOPEN_SOURCE 700 // for ucontext.h
+#define _DARWIN_C_SOURCE
 #endif
 #include "gpu/emulator/fiber.h"
 
@@ -14,15 +14,15 @@
 #include <string.h>
 
 #if defined(EMU_ASAN)
-#    include <sanitizer/asan_interface.h>
-#    include <sanitizer/common_interface_defs.h>
-#    define BEFORE_SWITCH(save, to) \
-        __sanitizer_start_switch_fiber((save), (to)->stack, (to)->stack_bytes)
-#    define AFTER_SWITCH(saved, bottom, bytes) \
-        __sanitizer_finish_switch_fiber((saved), (bottom), (bytes))
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define BEFORE_SWITCH(save, to) \
+    __sanitizer_start_switch_fiber((save), (to)->stack, (to)->stack_bytes)
+#define AFTER_SWITCH(saved, bottom, bytes) \
+    __sanitizer_finish_switch_fiber((saved), (bottom), (bytes))
 #else
-#    define BEFORE_SWITCH(save, to)
-#    define AFTER_SWITCH(saved, bottom, bytes)
+#define BEFORE_SWITCH(save, to)
+#define AFTER_SWITCH(saved, bottom, bytes)
 #endif
 
 #if defined(EMU_UCONTEXT)
@@ -44,11 +44,11 @@ static void set_up(emu_fiber *fiber, void (*entry)(void)) {
 // Not .globl: each module has its own, and nothing outside this file calls it.
 __attribute__((visibility("hidden"))) void emu_swap_stacks(void **save, void *to);
 
-#    define SYMBOL_2(prefix, name) #    prefix #    name
-#    define SYMBOL_1(prefix, name) SYMBOL_2(prefix, name)
-#    define SYMBOL(name)           SYMBOL_1(__USER_LABEL_PREFIX__, name)
+#define SYMBOL_2(prefix, name) #prefix #name
+#define SYMBOL_1(prefix, name) SYMBOL_2(prefix, name)
+#define SYMBOL(name)           SYMBOL_1(__USER_LABEL_PREFIX__, name)
 
-#    if defined(__x86_64__)
+#if defined(__x86_64__)
 enum { SAVED = 6, RETURN_TO = 6 }; // words pushed; where `ret` finds its address
 __asm__(".text\n.p2align 4\n" SYMBOL(
     emu_swap_stacks) ":\n"
@@ -57,7 +57,7 @@ __asm__(".text\n.p2align 4\n" SYMBOL(
                      "movq %rsi, %rsp\n"
                      "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n"
                      "ret\n");
-#    else
+#else
 enum { SAVED = 20, RETURN_TO = 11 }; // x19 to x30, d8 to d15; x30 holds the return address
 __asm__(".text\n.p2align 4\n" SYMBOL(
     emu_swap_stacks) ":\n"
@@ -74,7 +74,7 @@ __asm__(".text\n.p2align 4\n" SYMBOL(
                      "ldp d12, d13, [sp, #128]\n ldp d14, d15, [sp, #144]\n"
                      "add sp, sp, #160\n"
                      "ret\n");
-#    endif
+#endif
 
 static void swap(emu_fiber *from, emu_fiber *to) {
     emu_swap_stacks(&from->stack_pointer, to->stack_pointer);

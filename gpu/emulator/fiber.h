@@ -8,18 +8,18 @@
 #include <stddef.h>
 
 #if !defined(EMU_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
-#    define EMU_UCONTEXT
+#define EMU_UCONTEXT
 #endif
 #if defined(EMU_UCONTEXT)
-#    include <ucontext.h>
+#include <ucontext.h>
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
-#    define EMU_ASAN 1
+#define EMU_ASAN 1
 #elif defined(__has_feature)
-#    if __has_feature(address_sanitizer)
-#        define EMU_ASAN 1
-#    endif
+#if __has_feature(address_sanitizer)
+#define EMU_ASAN 1
+#endif
 #endif
 
 typedef struct emu_fiber {

@@ -1,6 +1,6 @@
 // finding.c -- a kernel's mistake becomes one sentence and ends the launch, not the process.
 #if !defined(_GNU_SOURCE)
-#    define _GNU_SOURCE // dladdr
+#define _GNU_SOURCE // dladdr
 #endif
 #include "gpu/emulator/runtime.h"
 
@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -39,6 +40,10 @@ static int look_up(const void *code, char *text, size_t size) {
     start[strcspn(start, " \n")] = 0;
 #endif
     if (strncmp(start, "??", 2) == 0 || !strchr(start, ':') || strstr(start, ":?")) return 0;
+    // A path in the working directory reads better from there.
+    char here[1000];
+    const size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
+    if (length && strncmp(start, here, length) == 0 && start[length] == '/') start += length + 1;
     snprintf(text, size, "%s", start);
     return 1;
 }

@@ -14,9 +14,9 @@ extern "C" {
 // Reading a thread-local variable of a dlopen'ed library normally takes a function call. glibc keeps
 // a little static room for such libraries, and this model uses it: one instruction. Others call.
 #if defined(__GLIBC__)
-#    define EMU_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+#define EMU_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 #else
-#    define EMU_THREAD_LOCAL __thread
+#define EMU_THREAD_LOCAL __thread
 #endif
 
 typedef struct uint3 {
@@ -55,7 +55,10 @@ typedef struct emu_shared_array {
 } emu_shared_array;
 
 void *emu_shared(const emu_shared_array *declaration);
+// Checks one access that is a request of its own; ends the launch when it is out of place.
 void *emu_shared_wide(const void *address, size_t bytes, int kind, const char *site);
+void emu_shared_load16(void *to, const void *shared, const char *site);
+void emu_shared_store16(void *shared, const void *from, const char *site);
 
 // ---- barriers and collectives ----
 void emu_block_barrier(const char *site);

@@ -3,7 +3,7 @@
 #define GPU_EMULATOR_KERNEL_H
 
 #if !defined(__cplusplus)
-#    error "a .cu file is compiled as C++: g++ -x c++ -std=c++17"
+#error "a .cu file is compiled as C++: g++ -x c++ -std=c++17"
 #endif
 
 #include "gpu/emulator/cuda_names.h"
@@ -51,9 +51,28 @@ static inline void emu_store(T *p, typename emu_plain<T>::type value, const char
 #define GPU_DYNAMIC_SHARED(type, name)                                          \
     static const emu_shared_array name##_declaration = {#name, 0, 1, EMU_SITE}; \
     type *name = (type *)emu_shared(&name##_declaration)
-#define shared_load4(p) (*(const float4 *)emu_shared_wide((p), sizeof(float4), EMU_READ, EMU_SITE))
-#define shared_store4(p, v) \
-    ((void)(*(float4 *)emu_shared_wide((p), sizeof(float4), EMU_WRITE, EMU_SITE) = (v)))
+#if defined( \
+    ATTN_CHECK) // behind a call, so that the compiler does not announce the access once more
+static inline float4 emu_shared_load4(const float *p, const char *site) {
+    float4 value;
+    emu_shared_load16(&value, p, site);
+    return value;
+}
+static inline void emu_shared_store4(float *p, float4 value, const char *site) {
+    emu_shared_store16(p, &value, site);
+}
+#else
+static inline float4 emu_shared_load4(const float *p, const char *site) {
+    if (__builtin_expect((uintptr_t)p % 16 != 0, 0)) emu_shared_wide(p, 16, EMU_READ, site);
+    return *(const float4 *)p;
+}
+static inline void emu_shared_store4(float *p, float4 value, const char *site) {
+    if (__builtin_expect((uintptr_t)p % 16 != 0, 0)) emu_shared_wide(p, 16, EMU_WRITE, site);
+    *(float4 *)p = value;
+}
+#endif
+#define shared_load4(p)     emu_shared_load4((p), EMU_SITE)
+#define shared_store4(p, v) emu_shared_store4((p), (v), EMU_SITE)
 
 // ---- atomics ----
 static inline float emu_atomic_add(float *p, float v, int device, const char *site) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #if defined(_OPENMP)
-#    include <omp.h>
+#include <omp.h>
 #endif
 
 EMU_THREAD_LOCAL const emu_place *emu_here;
@@ -38,7 +38,9 @@ static emu_block *prepare_state(int os_thread, int threads) {
         if (!block) return NULL;
         void *shared = NULL;
         block->bytes = calloc(EMU_MAX_BUFFERS, sizeof *block->bytes);
-        if (!block->bytes || posix_memalign(&shared, 128, EMU_SHARED_ARENA) != 0) {
+        if (!block->bytes || posix_memalign(&shared, 128, EMU_SHARED_ARENA) != 0 ||
+            (emu_check && !emu_check->prepare(block))) {
+            free(shared);
             free(block->bytes);
             free(block);
             return NULL;
@@ -77,7 +79,7 @@ static attn_status check_shape(const char *kernel, uint3 grid, uint3 block, size
 static void run_blocks(emu_launch_state *launch, long blocks, int os_threads) {
     (void)os_threads;
 #if defined(_OPENMP)
-#    pragma omp parallel num_threads(os_threads)
+#pragma omp parallel num_threads(os_threads)
 #endif
     {
         int os_thread = 0;
@@ -86,7 +88,7 @@ static void run_blocks(emu_launch_state *launch, long blocks, int os_threads) {
 #endif
         emu_trap_enter_os_thread();
 #if defined(_OPENMP)
-#    pragma omp for schedule(dynamic)
+#pragma omp for schedule(dynamic)
 #endif
         for (long i = 0; i < blocks; i++)
             if (!__atomic_load_n(&launch->failed, __ATOMIC_ACQUIRE))

@@ -1,6 +1,6 @@
 // memory.c -- see memory.h.
 #if !defined(_GNU_SOURCE)
-#    define _GNU_SOURCE // MAP_ANON, MAP_NORESERVE
+#define _GNU_SOURCE // MAP_ANON, MAP_NORESERVE
 #endif
 #include "gpu/emulator/memory.h"
 #include "gpu/emulator/runtime.h"
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #if !defined(MAP_NORESERVE)
-#    define MAP_NORESERVE 0
+#define MAP_NORESERVE 0
 #endif
 
 static const size_t slot_bytes = (size_t)1 << EMU_SLOT_BITS; // holds pages of 4, 16 and 64 KB
@@ -137,6 +137,10 @@ int emu_memory_is_device(const void *address) {
 
 size_t emu_memory_offset(const void *address) {
     return (size_t)((const char *)address - range);
+}
+
+const void *emu_memory_at(size_t offset) {
+    return range + offset;
 }
 
 void *emu_memory_behind(const void *address, size_t bytes) {

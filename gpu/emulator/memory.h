@@ -31,6 +31,7 @@ void *emu_memory_behind(const void *address, size_t bytes);
 int emu_memory_index(const void *address);     // of the buffer in whose slots it lies, 0: none
 int emu_memory_is_device(const void *address); // in the range that kernels see
 size_t emu_memory_offset(const void *address); // from the start of that range
+const void *emu_memory_at(size_t offset);
 // "tensor k + 512 of 512 bytes"; for addresses next to a buffer as well
 void emu_memory_describe(const void *address, char *text, size_t size);
 

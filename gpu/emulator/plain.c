@@ -1,5 +1,6 @@
 // plain.c -- the emulator without the checks: counts bytes, finds what it meets on the way.
 #include "gpu/emulator/runtime.h"
 
-const emu_checks *const emu_check = NULL;
-const char *const emu_device_kind = "emulator";
+// Weak: where check.c is linked as well, its definitions are taken.
+const emu_checks *const emu_check __attribute__((weak)) = NULL;
+const char *const emu_device_kind __attribute__((weak)) = "emulator";

@@ -163,6 +163,7 @@ void emu_trap_enter_os_thread(void); // a signal stack for the calling OS thread
 
 // ---- check builds: plain.c has none, check.c has all ----
 typedef struct emu_checks {
+    int (*prepare)(emu_block *block); // once for each OS thread; 0 without memory
     void (*block_start)(emu_block *block);
     void (*block_end)(emu_block *block);
     void (*barrier)(emu_block *block);

@@ -126,6 +126,14 @@ void *emu_shared_wide(const void *address, size_t bytes, int kind, const char *s
     return (void *)address;
 }
 
+void emu_shared_load16(void *to, const void *shared, const char *site) {
+    memcpy(to, emu_shared_wide(shared, 16, EMU_READ, site), 16);
+}
+
+void emu_shared_store16(void *shared, const void *from, const char *site) {
+    memcpy(emu_shared_wide(shared, 16, EMU_WRITE, site), from, 16);
+}
+
 // The plain build sees an overrun only by its traces, when the block has ended.
 void emu_shared_check_red_zones(emu_block *block) {
     for (int i = 0; i < block->shared_count; i++) {

@@ -5,7 +5,7 @@
 // on its own stack; that one words the finding and leaves the fiber for good. Where the registers
 // that this takes are not known, the sentence is printed and the process ends with status 99.
 #if !defined(_GNU_SOURCE)
-#    define _GNU_SOURCE // REG_RIP
+#define _GNU_SOURCE // REG_RIP
 #endif
 #include "gpu/emulator/memory.h"
 #include "gpu/emulator/runtime.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #if defined(__APPLE__)
-#    include <sys/ucontext.h>
+#include <sys/ucontext.h>
 #endif
 
 static struct sigaction previous_segv, previous_bus;
