@@ -155,26 +155,28 @@ double attn_naive_bound(attn_result result, const attn_magnitudes *size) {
 double attn_allowed(attn_result result, const attn_magnitudes *size, double naive_error) {
     const double naive = fmin(naive_error, attn_naive_bound(result, size)); // the bound for NaN
     const double times = result == ATTN_RESULT_O || result == ATTN_RESULT_LSE ? 2 : 3;
+    const double weight =
+        1 + size->s_terms; // a weight of P is off by some u times this, relatively
     const double k = size->scale * size->k, q = size->scale * size->q;
-    double weights = 0, drift = size->drift[result];
+    double off = 0, drift = size->drift[result];
     switch (result) {
     case ATTN_RESULT_O:
-        weights = size->v;
+        off = weight * size->v;
         break;
     case ATTN_RESULT_LSE:
-        weights = 1;
+        off = weight;
         break;
     case ATTN_RESULT_DQ:
-        weights = k * size->row_ds;
+        off = k * (weight * size->row_ds + size->dp_terms);
         drift += k * size->d_drift;
         break;
     case ATTN_RESULT_DK:
-        weights = q * size->column_ds;
+        off = q * (weight * size->column_ds + size->dp_terms * size->column_p);
         drift += q * size->d_drift * size->column_p;
         break;
     case ATTN_RESULT_DV:
-        weights = size->d_o * size->column_p;
+        off = weight * size->d_o * size->column_p;
         break;
     }
-    return times * naive + 4 * U * (1 + size->s) * weights + U * drift + underflow(result, size);
+    return times * naive + 4 * U * off + U * drift + underflow(result, size);
 }

@@ -3,11 +3,13 @@
 // With u = 2^-24, the unit roundoff of fp32, and E_naive the largest error of the naive version on
 // the same input, a stage may differ from the reference by
 //
-//   O    2 E_naive + 4u (1 + max|S|) max|V|
-//   L    2 E_naive + 4u (1 + max|S|)
-//   dV   3 E_naive + 4u (1 + max|S|) max|dO| max_j sum_i P_ij
-//   dQ   3 E_naive + 4u (1 + max|S|) |scale| max|K| max_i sum_j P_ij (|dP_ij| + |D_i|)
-//   dK   3 E_naive + 4u (1 + max|S|) |scale| max|Q| max_j sum_i P_ij (|dP_ij| + |D_i|)
+//   O    2 E_naive + 4u (1 + c) max|V|
+//   L    2 E_naive + 4u (1 + c)
+//   dV   3 E_naive + 4u (1 + c) max|dO| P'
+//   dQ   3 E_naive + 4u |scale| max|K| ((1 + c) max_i sum_j P_ij (|dP_ij| + |D_i|) + e)
+//   dK   3 E_naive + 4u |scale| max|Q| ((1 + c) max_j sum_i P_ij (|dP_ij| + |D_i|) + e P')
+//
+//   c = max |scale| sum_c |q_ic| |k_jc|    e = max sum_c |dO_ic| |v_jc|    P' = max_j sum_i P_ij
 //
 // and, small beside these unless the summands are nearly all equal, by what such sums drift
 // (attn_magnitudes.drift) and by what is lost below 2^-126. The naive version must itself stay within

@@ -192,7 +192,7 @@ static const attn_magnitudes plain = {.scale = 2,
                                       .keys = 1,
                                       .queries = 1,
                                       .s = 3,
-                                      .s_terms = 3,
+                                      .s_terms = 4,
                                       .lse = 3,
                                       .q = 5,
                                       .k = 7,
@@ -204,9 +204,14 @@ static const attn_magnitudes plain = {.scale = 2,
                                       .column_ds = 29};
 
 START_TEST(the_formula) {
-    const double few = 4 * 0x1p-24 * (1 + 3), e = 1e-9; // e: below every bound
-    const double expected[ATTN_RESULTS] = {2 * e + few * 11, 2 * e + few, 3 * e + few * 2 * 7 * 23,
-                                           3 * e + few * 2 * 5 * 29, 3 * e + few * 13 * 19};
+    const double e = 1e-9, u = 0x1p-24; // e: below every bound
+    const double expected[ATTN_RESULTS] = {
+        2 * e + 4 * u * (1 + 4) * 11,
+        2 * e + 4 * u * (1 + 4),
+        3 * e + 4 * u * 2 * 7 * ((1 + 4) * 23 + 17),
+        3 * e + 4 * u * 2 * 5 * ((1 + 4) * 29 + 17 * 19),
+        3 * e + 4 * u * (1 + 4) * 13 * 19,
+    };
     for (int r = 0; r < ATTN_RESULTS; r++) {
         double allowed = attn_allowed((attn_result)r, &plain, e);
         ck_assert_msg(fabs(allowed - expected[r]) <= 1e-12 * expected[r], "%s: %g, expected %g",
