@@ -43,9 +43,13 @@ static attn_status host_allocate(const char *name, size_t bytes, void **memory) 
     // Asked before malloc, which promises memory that is not there and leaves the writer to be
     // killed.
     if ((available != 0 && bytes > available) || bytes > SIZE_MAX - alignment ||
-        posix_memalign(memory, alignment, bytes + alignment) != 0)
-        return attn_error(ATTN_NO_MEMORY, "%s needs %.1f MB of memory; %.1f MB are free", name,
-                          (double)bytes / 1e6, (double)available / 1e6);
+        posix_memalign(memory, alignment, bytes + alignment) != 0) {
+        char wanted[32], there[32];
+        attn_bytes_text((double)bytes, wanted, sizeof wanted);
+        attn_bytes_text((double)available, there, sizeof there);
+        return attn_error(ATTN_NO_MEMORY, "%s needs %s of memory; %s are free", name, wanted,
+                          there);
+    }
     memset(*memory, 0xff, bytes);
     return attn_ok();
 }

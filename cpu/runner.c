@@ -52,12 +52,15 @@ static attn_status check_memory(const device_side *side, const attn_loaded_stage
     // On the host side every tensor lies in memory a second time.
     const double copies = strcmp(row->module->device->kind, "gpu") == 0 ? 1 : 2;
     if (free_bytes == 0 || copies * need + extra <= (double)free_bytes) return attn_ok();
-    return attn_error(
-        ATTN_NO_MEMORY,
-        "%s needs %.6g MB for the tensors and %.6g MB besides, but %.6g MB are free; %s",
-        row->stage->name, copies * need / 1e6, extra / 1e6, (double)free_bytes / 1e6,
-        row->stage->too_large ? row->stage->too_large
-                              : "try fewer queries, keys, heads or a smaller batch");
+    char tensors[32], besides[32], available[32];
+    attn_bytes_text(copies * need, tensors, sizeof tensors);
+    attn_bytes_text(extra, besides, sizeof besides);
+    attn_bytes_text((double)free_bytes, available, sizeof available);
+    return attn_error(ATTN_NO_MEMORY,
+                      "%s needs %s for the tensors and %s besides, but %s are free; %s",
+                      row->stage->name, tensors, besides, available,
+                      row->stage->too_large ? row->stage->too_large
+                                            : "try fewer queries, keys, heads or a smaller batch");
 }
 
 static attn_status allocate_buffers(device_side *side, const attn_stage *stage,

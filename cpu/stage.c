@@ -35,6 +35,14 @@ attn_tensor_bytes attn_traffic_of(const attn_traffic *traffic, const char *name)
     return none;
 }
 
+void attn_bytes_text(double bytes, char *text, size_t size) {
+    static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};
+    int unit = 0;
+    bytes /= 1e3;
+    while (bytes >= 1e3 && unit < 5) bytes /= 1e3, unit++;
+    snprintf(text, size, "%.3g %s", bytes, units[unit]);
+}
+
 static int covers(const attn_traffic *a, const attn_traffic *b) {
     for (int i = 0; i < a->count; i++) {
         attn_tensor_bytes other = attn_traffic_of(b, a->tensor[i].name);

@@ -57,6 +57,9 @@ attn_tensor_bytes attn_traffic_of(const attn_traffic *traffic,
                                   const char *name);                  // zeros when absent
 int attn_traffic_equal(const attn_traffic *a, const attn_traffic *b); // tensor by tensor
 
+// "33.5 MB", "68.7 GB" (powers of ten); for messages.
+void attn_bytes_text(double bytes, char *text, size_t size);
+
 // ---- a stage
 // -----------------------------------------------------------------------------------------------
 typedef struct attn_stage {

@@ -99,15 +99,18 @@ static attn_status random_input(const attn_options *o, const attn_chapter *chapt
             backward = 1;
     const uint64_t available = attn_host_device()->free_bytes();
     const double need = 4.0 * ((backward ? 2.0 : 1.0) * (double)q + 2.0 * (double)kv);
+    char wanted[32], there[32];
+    attn_bytes_text(need, wanted, sizeof wanted);
+    attn_bytes_text((double)available, there, sizeof there);
     if (available != 0 && need > (double)available)
-        return attn_error(ATTN_NO_MEMORY,
-                          "q, k and v need %.6g MB, but %.6g MB are free; "
-                          "try a smaller N, batch or number of heads",
-                          need / 1e6, (double)available / 1e6);
+        return attn_error(
+            ATTN_NO_MEMORY,
+            "q, k and v need %s, but %s are free; try a smaller N, batch or number of heads",
+            wanted, there);
     c->q = malloc(4 * q + 1), c->k = malloc(4 * kv + 1), c->v = malloc(4 * kv + 1);
     c->d_o = backward ? malloc(4 * q + 1) : NULL;
     if (!c->q || !c->k || !c->v || (backward && !c->d_o))
-        return attn_error(ATTN_NO_MEMORY, "q, k and v need %.6g MB of memory", need / 1e6);
+        return attn_error(ATTN_NO_MEMORY, "q, k and v need %s of memory", wanted);
     attn_input_fill(o->input, o->seed, &c->problem, c->q, c->k, c->v, c->d_o);
     return attn_ok();
 }

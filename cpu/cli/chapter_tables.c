@@ -198,6 +198,7 @@ static void print_growth(const attn_measurement *m, const attn_loaded_stage *row
     twice.q_len *= 2, twice.kv_len *= 2;
     const attn_traffic once = model_of(row, &m->problem, ATTN_FORWARD);
     const attn_traffic more = model_of(row, &twice, ATTN_FORWARD);
+    if (attn_traffic_total(&once).read == 0) return; // an empty batch
     const double read =
         (double)attn_traffic_total(&more).read / (double)attn_traffic_total(&once).read;
     const double extra = (double)attn_extra_bytes(row->stage, &m->problem, ATTN_FORWARD, NULL);

@@ -141,19 +141,17 @@ typedef struct raw_knobs { // before defaults depend on each other
 
 static attn_status set_option(const char *name, const char *value, attn_options *o,
                               raw_knobs *raw) {
-    const int64_t any = (int64_t)1
-                        << 30; // a size's own limits are the problem's: attn_problem_check
+    const int64_t any = ((int64_t)1 << 30) - 1; // attn_problem_check has the finer limits
     int64_t number = 0;
     attn_problem *p = &o->problem;
 #define IS(text) (strcmp(name, text) == 0)
-    if (IS("--n")) return parse_whole("--n (N)", value, -any, any, &raw->n);
-    if (IS("--qlen")) return parse_whole("--qlen (QLEN)", value, -any, any, &raw->q_len);
-    if (IS("--kvlen")) return parse_whole("--kvlen (KVLEN)", value, -any, any, &raw->kv_len);
-    if (IS("--batch")) return parse_whole("--batch (BATCH)", value, -any, any, &p->batch);
-    if (IS("--heads")) return parse_whole("--heads (HEADS)", value, -any, any, &p->heads);
-    if (IS("--kvheads"))
-        return parse_whole("--kvheads (KVHEADS)", value, -any, any, &raw->kv_heads);
-    if (IS("--dim")) return parse_whole("--dim (DIM)", value, -any, any, &p->head_dim);
+    if (IS("--n")) return parse_whole("--n (N)", value, 0, any, &raw->n);
+    if (IS("--qlen")) return parse_whole("--qlen (QLEN)", value, 0, any, &raw->q_len);
+    if (IS("--kvlen")) return parse_whole("--kvlen (KVLEN)", value, 0, any, &raw->kv_len);
+    if (IS("--batch")) return parse_whole("--batch (BATCH)", value, 0, any, &p->batch);
+    if (IS("--heads")) return parse_whole("--heads (HEADS)", value, 1, any, &p->heads);
+    if (IS("--kvheads")) return parse_whole("--kvheads (KVHEADS)", value, 1, any, &raw->kv_heads);
+    if (IS("--dim")) return parse_whole("--dim (DIM)", value, 1, any, &p->head_dim);
     if (IS("--scale")) return raw->scale_given = 1, parse_real("--scale (SCALE)", value, &p->scale);
     if (IS("--causal")) return parse_whole("--causal (CAUSAL)", value, 0, 1, &raw->causal);
     if (IS("--window")) return parse_whole("--window (WINDOW)", value, 0, any, &p->window_left);
