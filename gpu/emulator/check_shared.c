@@ -20,7 +20,9 @@ typedef struct cell {
     int16_t writer, reader;          // threads
     int16_t read_warp;               // or NOBODY, or SEVERAL
     int16_t other_reader;            // of SEVERAL: one of another warp than `reader`
-    uint8_t copying, atomic; // a cp.async of `writer` is under way; the last write was atomic
+    uint8_t copying;                 // a cp.async of `writer` is under way
+    uint8_t atomic;                  // the last write was atomic
+    uint8_t readers_atomic;          // those noted as readers made atomic additions
 } cell;
 
 struct emu_shared_shadow {
@@ -98,6 +100,10 @@ static int unordered_reader(const emu_thread *thread, const cell *c) {
     return NOBODY;
 }
 
+static const char *did(const cell *c) {
+    return c->readers_atomic ? "atomically changed" : "read";
+}
+
 static void check_write(emu_thread *thread, const char *p, const cell *c, int atomic,
                         const char *what, emu_site site) {
     if (c->copying)
@@ -109,16 +115,9 @@ static void check_write(emu_thread *thread, const char *p, const cell *c, int at
               "shared-memory race: %s, and thread %d wrote it since the last barrier", what,
               c->writer);
     const int reader = unordered_reader(thread, c);
-    if (reader != NOBODY)
-        found(thread, p, site,
-              "shared-memory race: %s, and thread %d read it since the last barrier", what, reader);
-}
-
-static void note_write(emu_thread *thread, cell *c, int atomic, int copying) {
-    c->writer = (int16_t)thread->index;
-    c->write_epoch = emu_check_of(thread->block)->epoch, c->write_clock = own_clock(thread);
-    c->atomic = (uint8_t)atomic, c->copying = (uint8_t)copying;
-    c->read_warp = NOBODY;
+    if (reader != NOBODY && !(atomic && c->readers_atomic))
+        found(thread, p, site, "shared-memory race: %s, and thread %d %s it since the last barrier",
+              what, reader, did(c));
 }
 
 static void check_read(emu_thread *thread, const char *p, const cell *c, int atomic,
@@ -130,14 +129,31 @@ static void check_read(emu_thread *thread, const char *p, const cell *c, int ato
               "barrier",
               c->writer);
     if (c->writer == NOBODY) found(thread, p, site, "read of uninitialised shared memory");
-    if (!(atomic && c->atomic) && !ordered(thread, c->writer, c->write_epoch, c->write_clock))
+    if (atomic) return; // what else there is, check_write says
+    if (!ordered(thread, c->writer, c->write_epoch, c->write_clock))
         found(thread, p, site,
               "shared-memory race: read, and thread %d wrote it since the last barrier", c->writer);
+    const int reader = c->readers_atomic ? unordered_reader(thread, c) : NOBODY;
+    if (reader != NOBODY)
+        found(thread, p, site,
+              "shared-memory race: read, and thread %d %s it since the last barrier", reader,
+              did(c));
 }
 
-static void note_read(emu_thread *thread, cell *c) {
+static void note_write(emu_thread *thread, cell *c, int atomic, int copying) {
+    c->writer = (int16_t)thread->index;
+    c->write_epoch = emu_check_of(thread->block)->epoch, c->write_clock = own_clock(thread);
+    c->atomic = (uint8_t)atomic, c->copying = (uint8_t)copying;
+    if (!atomic) c->read_warp = NOBODY;
+}
+
+static void note_read(emu_thread *thread, cell *c, int atomic) {
     const uint32_t epoch = emu_check_of(thread->block)->epoch, clock = own_clock(thread);
     const int warp = thread->warp->index, lane = thread->place.lane;
+    if (c->readers_atomic != atomic) { // all of them come before this access, or a race was found
+        c->read_warp = NOBODY;
+        c->readers_atomic = (uint8_t)atomic;
+    }
     if (c->read_warp == SEVERAL && c->read_epoch == epoch) return;
     // Readers that this one is ordered after need not be kept: who is ordered after it is after them.
     if (c->read_warp == NOBODY || c->read_epoch != epoch || unordered_reader(thread, c) == NOBODY) {
@@ -159,15 +175,11 @@ void emu_shadow_access(emu_thread *thread, void *address, size_t bytes, int kind
     check_bounds(thread, p, bytes, kind, site);
     for (size_t k = 0; k < bytes; k += CELL) {
         cell *c = cell_of(thread, p + k);
-        if (kind & EMU_READ) {
-            check_read(thread, p + k, c, atomic, site);
-            if (!atomic) note_read(thread, c);
-        }
-        if (kind & EMU_WRITE) {
-            // Single bytes share a cell, where two writers are no race. Only reads are checked for them.
-            if (bytes >= CELL) check_write(thread, p + k, c, atomic, "write", site);
-            note_write(thread, c, atomic, 0);
-        }
+        if (kind & EMU_READ) check_read(thread, p + k, c, atomic, site);
+        // Single bytes share a cell, where two writers are no race. Only reads are checked for them.
+        if (kind & EMU_WRITE && bytes >= CELL) check_write(thread, p + k, c, atomic, "write", site);
+        if (kind & EMU_READ) note_read(thread, c, atomic);
+        if (kind & EMU_WRITE) note_write(thread, c, atomic, 0);
     }
 }
 

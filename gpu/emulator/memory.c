@@ -151,18 +151,19 @@ void *emu_memory_behind(const void *address, size_t bytes) {
 }
 
 void emu_memory_describe(const void *address, char *text, size_t size) {
-    int index = emu_memory_index(address);
-    // A little before a buffer: its first slot is near.
-    if (!index) index = emu_memory_index((const char *)address + slot_bytes);
-    const emu_buffer *b = &buffers[index];
-    if (!index)
-        snprintf(text, size, "no tensor at this address");
+    const char *p = address;
+    const emu_buffer *in = &buffers[emu_memory_index(p)];
+    const emu_buffer *next = &buffers[emu_memory_index(p + slot_bytes)];
+    // Outside of both, it is meant for the nearer one.
+    const int before_next =
+        next->address > p && (!in->address || next->address - p < p - (in->address + in->bytes));
+    if (before_next)
+        snprintf(text, size, "tensor %s - %td of %zu bytes", next->name, next->address - p,
+                 next->bytes);
+    else if (in->address)
+        snprintf(text, size, "tensor %s + %td of %zu bytes", in->name, p - in->address, in->bytes);
     else
-        snprintf(text, size, "tensor %s %c %td of %zu bytes", b->name,
-                 (const char *)address < b->address ? '-' : '+',
-                 (const char *)address < b->address ? b->address - (const char *)address
-                                                    : (const char *)address - b->address,
-                 b->bytes);
+        snprintf(text, size, "no tensor at this address");
 }
 
 int emu_memory_buffers(void) {

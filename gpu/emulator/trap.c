@@ -39,7 +39,8 @@ static void fault_finding(void) {
     emu_thread *thread = emu_current();
     char text[200];
     describe(thread, thread->fault, text, sizeof text);
-    const emu_site site = {NULL, thread->fault_code};
+    // Sites of code are return addresses: they stand behind the instruction meant.
+    const emu_site site = {NULL, (const char *)thread->fault_code + 1};
     emu_finding(site, "%s", text);
 }
 
