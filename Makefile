@@ -214,7 +214,7 @@ check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages un
 	done
 
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
-	$(program) bench $(KNOBS) $(if $(CSV),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
+	$(program) bench $(KNOBS) $(if $(CSV)$(filter gpu,$(DEVICE)),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
 
 formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 format: ## runs clang-format over all sources

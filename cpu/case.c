@@ -24,7 +24,7 @@ static int exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
-// ---- case.txt -----------------------------------------------------------------------------------
+// ---- case.txt ----
 
 enum key {
     BATCH,
@@ -133,7 +133,7 @@ static attn_status read_case_text(const char *path, attn_problem *problem) {
     return status;
 }
 
-// ---- tensors ------------------------------------------------------------------------------------
+// ---- tensors ----
 
 // The sizes of a tensor of the problem; lse has the first three.
 typedef struct tensor_shape {
@@ -150,7 +150,7 @@ static tensor_shape shape_of(const attn_problem *p, char kind) { // 'q' like q, 
 // Equal, where leading dimensions of 1 may be left out.
 static int same_shape(const attn_array *array, tensor_shape expected) {
     int left_out = expected.dims - array->dims;
-    if (left_out < 0 || array->dims == 0) return 0;
+    if (left_out < 0) return 0;
     for (int i = 0; i < expected.dims; i++) {
         int64_t size = i < left_out ? 1 : array->shape[i - left_out];
         if (size != expected.size[i]) return 0;
@@ -195,7 +195,7 @@ static attn_status load_tensors(const char *folder, attn_case *c) {
     return load_tensor(folder, "dv.npy", p, 'k', 0, &c->dv);
 }
 
-// ---- a folder without case.txt ------------------------------------------------------------------
+// ---- a folder without case.txt ----
 
 // The sizes of folder/name, with leading dimensions of 1 put where they were left out.
 static attn_status read_shape(const char *folder, const char *name, int64_t size[4]) {
@@ -224,7 +224,7 @@ static attn_status problem_from_shapes(const char *folder, attn_problem *problem
     return attn_ok();
 }
 
-// ---- a whole case -------------------------------------------------------------------------------
+// ---- a whole case ----
 
 static attn_status load(const char *folder, attn_case *loaded) {
     char path[PATH_MAX];
@@ -260,7 +260,7 @@ void attn_case_free(attn_case *loaded) {
     memset(loaded, 0, sizeof *loaded);
 }
 
-// ---- results ------------------------------------------------------------------------------------
+// ---- results ----
 
 attn_status attn_case_save_output(const char *folder, const attn_problem *problem, const float *o,
                                   const float *lse, const float *dq, const float *dk,

@@ -7,8 +7,7 @@
 static const double U = 0x1p-24;             // unit roundoff of fp32
 static const double EXP_ERROR = 4 * 0x1p-24; // relative error of an expf or logf good to 2 ulp
 
-// ---- the comparison
-// --------------------------------------------------------------------------------
+// ---- the comparison ----
 
 // The distance that counts: 0 when got will do, infinity when no allowance can excuse it.
 static double distance(attn_result result, double got, double expected) {
@@ -96,7 +95,7 @@ void attn_comparison_describe(const attn_comparison *comparison, char *text, siz
              (unsigned long long)c->elements);
 }
 
-// ---- how far off a right result may be ----------------------------------------------------------------
+// ---- how far off a right result may be ----
 
 // What can be lost below 2^-126, where fp32 has no more digits to give: each of the (at most) `terms`
 // sums of products over d behind an element, and what it is then multiplied with.

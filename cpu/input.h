@@ -12,16 +12,16 @@
 extern "C" {
 #endif
 
-// N means attn_normal (random.h). In all kinds do is N(0,1), and what is not mentioned is, too. Sizes
-// of scores are meant at the default scale.
+// N means attn_normal (random.h). In all kinds do is N(0,1), and what is not mentioned is, too.
+// Sizes of scores are meant at the default scale.
 //
 //   normal     all N(0,1)
-//   outliers   q, k, v: N(0,1) + N(0,100) Bernoulli(0.001), so one entry in a thousand has a standard
-//              deviation of about 10 (FlashAttention-3, section 4.3)
+//   outliers   q, k, v: N(0,1) + N(0,100) Bernoulli(0.001), so one entry in a thousand has a
+//              standard deviation of about 10 (FlashAttention-3, section 4.3)
 //   wide       rows of q times 2^8, 2^7 ... 2^-8, 2^8 ... : the largest |score| of a row is between
 //              some hundredths and about a thousand
-//   equal      q and k all 1: all scores are equal, and O is the mean of V. v is not equal, or nobody
-//              could tell a wrong weight
+//   equal      q and k all 1: all scores are equal, and O is the mean of V. v is not equal, or
+//              nobody could tell a wrong weight
 //   rising     a ramp over the keys: the first ones' scores lie far below the last ones', and the
 //              running maximum keeps rising
 typedef enum attn_input_kind {

@@ -27,7 +27,7 @@ void attn_shape_text(int dims, const int64_t *shape, char *text, size_t size) {
         used += (size_t)snprintf(text + used, size - used, "[%lld]", (long long)shape[i]);
 }
 
-// ---- the header: a Python dictionary literal with exactly three keys ----------------------------
+// ---- the header: a Python dictionary literal with exactly three keys ----
 
 typedef struct header {
     char type[16]; // "<f4"
@@ -54,7 +54,8 @@ static int take(cursor *c, const char *token) {
     return 1;
 }
 
-// A quoted string without escapes. Longer than fits: not one of ours.
+// A quoted string of printable ASCII without escapes, since it is shown in sentences. Longer than
+// fits: not one of ours.
 static int take_string(cursor *c, char *text, size_t size) {
     skip_space(c);
     char quote = *c->at;
@@ -63,6 +64,8 @@ static int take_string(cursor *c, char *text, size_t size) {
     if (end == NULL || (size_t)(end - begin) >= size) return 0;
     memcpy(text, begin, (size_t)(end - begin));
     text[end - begin] = 0;
+    for (const char *letter = text; *letter != 0; letter++)
+        if (*letter < ' ' || *letter > '~') return 0;
     c->at = end + 1;
     return 1;
 }
@@ -141,7 +144,7 @@ static attn_status parse_header(const char *path, const char *text, header *h) {
     return attn_ok();
 }
 
-// ---- what of it we take -------------------------------------------------------------------------
+// ---- what of it we take ----
 
 // Sets *elements and *swapped when the array is one that we can read.
 static attn_status check_header(const char *path, const header *h, uint64_t *elements,
@@ -184,7 +187,7 @@ static void swap_bytes(float *data, size_t elements) {
     }
 }
 
-// ---- the file -----------------------------------------------------------------------------------
+// ---- the file ----
 
 static attn_status cut_short(const char *path) {
     return attn_error(ATTN_BAD_INPUT, "%s: the file ends within its header; it was cut short",

@@ -14,8 +14,7 @@
 extern "C" {
 #endif
 
-// ---- the tensors of one call, in the memory of the stage's device
-// ----------------------------------
+// ---- the tensors of one call, in the memory of the stage's device ----
 typedef struct attn_tensors {
     const void *q, *k, *v; // shapes: problem.h
     void *o;
@@ -25,8 +24,7 @@ typedef struct attn_tensors {
     void *dq, *dk, *dv;
 } attn_tensors;
 
-// ---- extra device memory that a stage asks for
-// -------------------------------------------------------
+// ---- extra device memory that a stage asks for ----
 enum { ATTN_MAX_BUFFERS = 8 };
 
 typedef struct attn_buffer {
@@ -37,8 +35,7 @@ typedef struct attn_buffer {
 
 typedef enum attn_pass { ATTN_FORWARD = 0, ATTN_BACKWARD = 1 } attn_pass;
 
-// ---- bytes, by tensor
-// ----------------------------------------------------------------------------------
+// ---- bytes, by tensor ----
 enum { ATTN_MAX_TENSORS = 24 };
 
 typedef struct attn_tensor_bytes {
@@ -60,8 +57,7 @@ int attn_traffic_equal(const attn_traffic *a, const attn_traffic *b); // tensor 
 // "33.5 MB", "68.7 GB" (powers of ten); for messages.
 void attn_bytes_text(double bytes, char *text, size_t size);
 
-// ---- a stage
-// -----------------------------------------------------------------------------------------------
+// ---- a stage ----
 typedef struct attn_stage {
     const char *name;  // "naive": the same stage has the same name on every device
     const char *idea;  // one line
@@ -97,8 +93,7 @@ typedef struct attn_stage {
 attn_status attn_stage_supports(const attn_stage *stage, const attn_problem *problem,
                                 attn_pass pass);
 
-// ---- the device that a module's stages run on
-// ---------------------------------------------------------------
+// ---- the device that a module's stages run on ----
 typedef struct attn_device {
     const char *kind;          // "host", "emulator", "check", "gpu"
     attn_status (*open)(void); // ATTN_OK when there is one to run on, else the reason
@@ -128,8 +123,7 @@ typedef struct attn_device {
     void (*report)(FILE *file);
 } attn_device;
 
-// ---- a module: one chapter on one device
-// ----------------------------------------------------------------------
+// ---- a module: one chapter on one device ----
 enum { ATTN_MODULE_ABI = 1 };
 
 typedef struct attn_module {

@@ -3,7 +3,7 @@
 // Absolute times say little on a machine whose clock and neighbours change from minute to minute. So
 // each round times the FMA probe and every stage in turn, each stage's rate is divided by the probe's of
 // the same round, and the medians over the rounds are shown.
-#include "cpu/cli/commands.h"
+#include "cpu/cli/bench.h"
 #include "cpu/cli/generated.h"
 #include "cpu/fma_probe.h"
 #include "cpu/mask.h"
@@ -87,7 +87,7 @@ static void bench_problem(const attn_problem *problem, const attn_inputs *inputs
     }
 }
 
-// ---- output: Markdown for people and README, or CSV --------------------------------------------------------
+// ---- output: Markdown for people and README, or CSV ----
 typedef struct text {
     char all[TEXT];
     size_t used;
@@ -186,9 +186,13 @@ static attn_status bench(const attn_options *o) {
                 {2048, 64, ATTN_CAUSAL_BOTTOM_RIGHT},
                 {2048, 128, ATTN_CAUSAL_BOTTOM_RIGHT}};
     const int threads = most_threads();
+    if (o->device && strcmp(o->device, "gpu") == 0)
+        return attn_bench_gpu(o, "make bench DEVICE=gpu");
     if (o->device && strcmp(o->device, "host") != 0)
-        return attn_error(ATTN_BAD_INPUT, "bench times the host's stages; --device is '%s'",
-                          o->device);
+        return attn_error(
+            ATTN_BAD_INPUT,
+            "--device is '%s'; bench times host or gpu: the emulator's time means nothing",
+            o->device);
     ATTN_TRY(attn_load_devices("host", &modules));
     begin_output(&t, o, threads);
     if (o->sizes_given || o->problem.causal || o->problem.window_left) {

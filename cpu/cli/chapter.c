@@ -68,7 +68,7 @@ static attn_status collect(const attn_modules *modules, const attn_options *o,
     return attn_ok();
 }
 
-// ---- the input to measure on ---------------------------------------------------------------------------
+// ---- the input to measure on ----
 typedef struct input {
     attn_case loaded; // its arrays hold the input either way
     int has_backward;
@@ -115,7 +115,7 @@ static attn_status random_input(const attn_options *o, const attn_chapter *chapt
     return attn_ok();
 }
 
-// ---- measuring ---------------------------------------------------------------------------------------------
+// ---- measuring ----
 static int threads(void) {
 #ifdef _OPENMP
     return omp_get_max_threads();
@@ -176,7 +176,7 @@ static attn_status all_refused(const attn_chapter *chapter, const attn_measureme
     return first;
 }
 
-// ---- the verdict ----------------------------------------------------------------------------------------------
+// ---- the verdict ----
 static int print_verdict(const attn_chapter *chapter, const attn_chapter_proof *proof,
                          const attn_measurement *m) {
     const int golden = proof->golden_passed + proof->golden_failed + proof->golden_skipped;

@@ -16,7 +16,7 @@ typedef struct attn_chapter {
 
 int attn_chapter_owns(const attn_chapter *chapter, const attn_loaded_stage *row);
 
-// ---- the proof (chapter_proof.c) -------------------------------------------------------------------------
+// ---- the proof (chapter_proof.c) ----
 typedef struct attn_chapter_proof {
     int golden_passed, golden_failed, golden_skipped;  // cases; skipped: no stage does it
     int golden_found;                                  // 0: tests/golden is not here
@@ -29,7 +29,7 @@ typedef struct attn_chapter_proof {
 attn_status attn_chapter_prove(const attn_modules *modules, const attn_chapter *chapter,
                                const attn_options *options, attn_chapter_proof *proof);
 
-// ---- the measurement (chapter_tables.c) -------------------------------------------------------------------
+// ---- the measurement (chapter_tables.c) ----
 typedef struct attn_measured {
     const attn_loaded_stage *row;
     attn_status status; // ATTN_OK, or why there is nothing to show

@@ -49,6 +49,11 @@ static void add_error_cells(const attn_measured *m, attn_pass pass) {
     attn_table_cell(&table, "%.1e", worst->allowed);
 }
 
+// What the stage's matrix products execute, by its own closed form.
+static void add_flops_cell(const attn_measured *m, const attn_problem *problem, attn_pass pass) {
+    attn_table_cell(&table, "%.4g", m->row->stage->flops(problem, pass) / 1e9);
+}
+
 static void begin_stage_row(const attn_measured *m) {
     attn_table_row(&table);
     attn_table_cell(&table, "%d %s", m->row->module->chapter, m->row->stage->name);
@@ -61,9 +66,9 @@ static void print_refusals(const attn_measurement *m, int host) {
                    m->stage[i].row->stage->name, m->stage[i].status.text);
 }
 
-// ---- stages on the host ------------------------------------------------------------------------------------
+// ---- stages on the host ----
 static void print_host(const attn_measurement *m, attn_pass pass) {
-    static const char *const heads[] = {"stage",   "max error",   "allowed",         "ms",
+    static const char *const heads[] = {"stage",   "max error",   "allowed",         "GFLOP", "ms",
                                         "GFLOP/s", "of FMA peak", "extra memory MB", NULL};
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
@@ -73,6 +78,7 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
         const double rate = seconds > 0 ? useful_flops(&m->problem, pass) / seconds / 1e9 : 0;
         begin_stage_row(stage);
         add_error_cells(stage, pass);
+        add_flops_cell(stage, &m->problem, pass);
         attn_table_cell(&table, "%.3g", seconds * 1e3);
         attn_table_cell(&table, "%.1f", rate);
         attn_table_cell(&table, "%.2f", m->fma_peak > 0 ? rate / m->fma_peak : 0);
@@ -84,13 +90,13 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
     attn_table_print(&table, 4);
 }
 
-// ---- stages on a device ---------------------------------------------------------------------------------------
+// ---- stages on a device ----
 static void print_device(const attn_measurement *m, attn_pass pass) {
-    static const char *const emulated[] = {"stage",      "max error",       "allowed", "read MB",
-                                           "written MB", "extra memory MB", NULL};
-    static const char *const timed[] = {"stage",   "max error",  "allowed",
-                                        "read MB", "written MB", "extra memory MB",
-                                        "ms",      "TFLOP/s",    NULL};
+    static const char *const emulated[] = {"stage",   "max error",  "allowed",         "GFLOP",
+                                           "read MB", "written MB", "extra memory MB", NULL};
+    static const char *const timed[] = {"stage",   "max error",  "allowed",         "GFLOP",
+                                        "read MB", "written MB", "extra memory MB", "ms",
+                                        "TFLOP/s", NULL};
     const attn_loaded_stage *device_row = NULL;
     for (int i = 0; i < m->count; i++)
         if (!is_host(m->stage[i].row) && pass_ran(&m->stage[i], pass)) device_row = m->stage[i].row;
@@ -103,6 +109,7 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
         const attn_tensor_bytes total = attn_traffic_total(&model);
         begin_stage_row(stage);
         add_error_cells(stage, pass);
+        add_flops_cell(stage, &m->problem, pass);
         attn_table_cell(&table, "%.6g", (double)total.read / 1e6);
         attn_table_cell(&table, "%.6g", (double)total.written / 1e6);
         attn_table_cell(&table, "%.6g", (double)stage->proof.run.extra_bytes[pass] / 1e6);
@@ -116,8 +123,7 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
     const double kv = 4.0 * (double)attn_kv_elements(&m->problem);
     attn_table_row(&table);
     attn_table_cell(&table, "  compulsory");
-    attn_table_cell(&table, "%s", "");
-    attn_table_cell(&table, "%s", "");
+    for (int i = 0; i < 3; i++) attn_table_cell(&table, "%s", "");
     attn_table_cell(&table, "%.6g", (q * (pass == ATTN_BACKWARD ? 2 : 1) + 2 * kv) / 1e6);
     attn_table_cell(&table, "%.6g",
                     (q + (pass == ATTN_BACKWARD ? 2 * kv : 4.0 * (double)attn_rows(&m->problem))) /
@@ -184,7 +190,7 @@ static void print_by_tensor(const attn_measurement *m, attn_pass pass) {
     attn_table_print(&table, 4);
 }
 
-// ---- what would change: from the closed forms ---------------------------------------------------------------------
+// ---- what would change: from the closed forms ----
 static const char *growth(double ratio) {
     if (ratio > 3.5) return "grows with N^2";
     if (ratio > 1.5) return "grows with N";

@@ -28,7 +28,7 @@ static void print_stages(int csv) {
         attn_table_print(&table, 0);
 }
 
-// ---- the table of chapters in README.md ---------------------------------------------------------------
+// ---- the table of chapters in README.md ----
 typedef struct text {
     char all[8192];
     size_t used;

@@ -17,7 +17,8 @@ static const command_row commands[] = {
     {ATTN_COMMAND_CHAPTER, "chapter", "N", "proves chapter N's stages, then measures them"},
     {ATTN_COMMAND_RUN, "run", "STAGE", "computes o and lse (and dq, dk, dv) of a case folder"},
     {ATTN_COMMAND_CHECK, "check", "STAGE|all", "compares stages with what a case folder expects"},
-    {ATTN_COMMAND_BENCH, "bench", NULL, "times the host's stages against an FMA probe"},
+    {ATTN_COMMAND_BENCH, "bench", NULL,
+     "times the host's stages against an FMA probe, or the GPU's"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
