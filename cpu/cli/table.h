@@ -2,7 +2,7 @@
 #ifndef ATTN_TABLE_H
 #define ATTN_TABLE_H
 
-enum { ATTN_TABLE_COLUMNS = 24, ATTN_TABLE_ROWS = 256, ATTN_TABLE_TEXT = 56 };
+enum { ATTN_TABLE_COLUMNS = 24, ATTN_TABLE_ROWS = 256, ATTN_TABLE_TEXT = 100 };
 
 typedef struct attn_table {
     int columns, rows, column; // `column`: where the next cell of the last row goes
