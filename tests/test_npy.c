@@ -181,6 +181,7 @@ START_TEST(malformed_headers_are_refused) {
         {"{'descr': <f4}", "descr is not a type"},
         {"{'descr': '<f4", "descr is not a type"},
         {"{'descr': '<f4<f4<f4<f4<f4<f4<f4'}", "descr is not a type"},
+        {"{'descr': '<f\n4'}", "descr is not a type"},
         {"{'fortran_order': 0}", "neither True nor False"},
         {"{'shape': [1]}", "not a tuple"},
         {"{'shape': (1)}", "comma"},
@@ -304,8 +305,10 @@ START_TEST(what_is_written_is_read_again) {
     static const struct {
         int dims;
         int64_t shape[4];
-    } shapes[] = {{0, {0}},          {1, {7}},          {2, {2, 3}}, {3, {2, 3, 4}},
-                  {4, {2, 3, 4, 5}}, {4, {0, 3, 4, 5}}, {1, {0}}};
+    } shapes[] = {{0, {0}},          {1, {7}},
+                  {2, {2, 3}},       {3, {2, 3, 4}},
+                  {4, {2, 3, 4, 5}}, {4, {0, 3, 4, 5}},
+                  {1, {0}},          {4, {0, 1000000000, 1000000000, 1000000000}}};
     const char *path = in_folder(&folder, "x.npy");
     float data[120];
     for (int i = 0; i < 120; i++) data[i] = attn_normal(1, 1, (uint64_t)i);
@@ -322,6 +325,9 @@ START_TEST(what_is_written_is_read_again) {
             elements *= (size_t)array.shape[d];
         }
         ck_assert(memcmp(array.data, data, elements * sizeof(float)) == 0);
+        struct stat facts; // the data begins at a multiple of 64 bytes, as the format asks
+        ck_assert_int_eq(stat(path, &facts), 0);
+        ck_assert_uint_eq(((size_t)facts.st_size - elements * sizeof(float)) % 64, 0);
         attn_array_free(&array);
     }
     assert_ok(attn_npy_write(path, 1, (const int64_t[]){0}, NULL));
