@@ -5,6 +5,8 @@
 
 #include <check.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static temporary_folder folder;
 static void make_folder(void) {
@@ -230,6 +232,7 @@ START_TEST(shapes_that_disagree_are_named) {
         {"k.npy", {2, 4, 5, 6}, 4, "k.npy|[2][4][5][6]|[2][2][5][6]|[batch][kv_heads][kv_len]"},
         {"v.npy", {2, 2, 6, 5}, 4, "v.npy|[2][2][6][5]|[2][2][5][6]"},
         {"lse.npy", {2, 4, 3, 1}, 4, "lse.npy|[2][4][3][1]|[2][4][3] =|[batch][heads][q_len]"},
+        {"lse.npy", {7, 2, 4, 3}, 4, "lse.npy|[7][2][4][3]|[2][4][3] ="},
         {"lse.npy", {24}, 1, "lse.npy|[24]|[2][4][3]"},
         {"o.npy", {2, 4, 3}, 3, "o.npy|[2][4][3]|[2][4][3][6]"},
         {"o.npy", {0}, 0, "o.npy|[]|[2][4][3][6]"},
@@ -386,6 +389,19 @@ START_TEST(results_that_cannot_be_saved_leave_nothing) {
     assert_refused(attn_case_save_output(out, &problem, data, data, NULL, NULL, NULL), ATTN_IO,
                    "out/lse.npy|cannot write|Is a directory");
     ck_assert_int_eq(count_entries(out), 1);
+
+    // A folder made for results that then cannot be written (nothing fits into 4 bytes) is gone.
+    struct rlimit before, limited;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limited = before, limited.rlim_cur = 4;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limited), 0);
+    const char *made = in_folder(&folder, "made");
+    attn_status status = attn_case_save_output(made, &problem, data, data, NULL, NULL, NULL);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_refused(status, ATTN_IO, "made/o.npy|cannot write");
+    ck_assert_int_ne(access(made, F_OK), 0);
 }
 END_TEST
 
