@@ -53,11 +53,11 @@ static void touch_range(const void *address, size_t bytes, int kind, const void 
 
 void __tsan_init(void);
 void __tsan_func_entry(void *code);
-void __tsan_func_exit(void);
-void __tsan_vptr_update(void **slot, void *value);
-void __tsan_vptr_read(void **slot);
-void __tsan_read_range(void *address, size_t bytes);
-void __tsan_write_range(void *address, size_t bytes);
+void __tsan_func_exit(void *code);
+void __tsan_vptr_update(void *slot, void *value);
+void __tsan_vptr_read(void *slot);
+void __tsan_read_range(void *address, long bytes);
+void __tsan_write_range(void *address, long bytes);
 void *__tsan_memcpy(void *to, const void *from, size_t bytes);
 void *__tsan_memmove(void *to, const void *from, size_t bytes);
 void *__tsan_memset(void *to, int value, size_t bytes);
@@ -66,18 +66,20 @@ void __tsan_init(void) {}
 void __tsan_func_entry(void *code) {
     (void)code;
 }
-void __tsan_func_exit(void) {}
-void __tsan_vptr_update(void **slot, void *value) {
+void __tsan_func_exit(void *code) {
+    (void)code;
+}
+void __tsan_vptr_update(void *slot, void *value) {
     (void)slot, (void)value;
 }
-void __tsan_vptr_read(void **slot) {
+void __tsan_vptr_read(void *slot) {
     (void)slot;
 }
-void __tsan_read_range(void *address, size_t bytes) {
-    touch_range(address, bytes, EMU_READ, CODE);
+void __tsan_read_range(void *address, long bytes) {
+    touch_range(address, (size_t)bytes, EMU_READ, CODE);
 }
-void __tsan_write_range(void *address, size_t bytes) {
-    touch_range(address, bytes, EMU_WRITE, CODE);
+void __tsan_write_range(void *address, long bytes) {
+    touch_range(address, (size_t)bytes, EMU_WRITE, CODE);
 }
 void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
     touch_range(from, bytes, EMU_READ, CODE);

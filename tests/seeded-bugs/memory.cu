@@ -62,11 +62,11 @@ static attn_status run_shared_taken_for_device(seeded_memory m) {
     return GPU_LAUNCH(shared_taken_for_device, 1, 32, 0, m.b);
 }
 
-static __global__ void null_pointer(float *nothing) {
-    *nothing = 1; // BUG null-pointer
+static __global__ void wild_pointer(float *nowhere) {
+    *nowhere = 1; // BUG wild-pointer
 }
-static attn_status run_null_pointer(seeded_memory) {
-    return GPU_LAUNCH(null_pointer, 1, 1, 0, nullptr);
+static attn_status run_wild_pointer(seeded_memory) {
+    return GPU_LAUNCH(wild_pointer, 1, 1, 0, (float *)64);
 }
 
 static __global__ void use_after_release(float *gone) {
@@ -177,7 +177,7 @@ static const seeded_case cases[] = {
      BOTH("misaligned read of 16 bytes in device memory, tensor a + 4 of 8192 bytes"), NULL, 0},
     {"shared-taken-for-device", run_shared_taken_for_device,
      BOTH("read of device memory at an address that is not device memory"), NULL, 0},
-    {"null-pointer", run_null_pointer, BOTH("access to an address that is no memory"), NULL, 0},
+    {"wild-pointer", run_wild_pointer, BOTH("access to an address that is no memory"), NULL, 0},
     {"use-after-release", run_use_after_release,
      BOTH("out-of-bounds write of 4 bytes in device memory, no tensor at this address"), NULL, 0},
     {"stack-overflow", run_stack_overflow, BOTH("the thread's stack overflows"), NULL, 1},

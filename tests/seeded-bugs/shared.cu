@@ -4,7 +4,8 @@
 static __global__ void write_behind(float *b) {
     GPU_SHARED(float, tile, [64]); // BUG write-behind (plain)
     tile[threadIdx.x] = 0;
-    tile[threadIdx.x + threadIdx.x / 63] = 1; // BUG write-behind (check)
+    float *end = tile + 63;
+    if (threadIdx.x == 63) end[1] = 1; // BUG write-behind (check)
     __syncthreads();
     hbm_store(&b[threadIdx.x], tile[threadIdx.x]);
 }
