@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef _OPENMP
-#    include <omp.h>
+#include <omp.h>
 #endif
 
 Suite *reference_suite(void);
@@ -465,11 +465,14 @@ START_TEST(threads_change_nothing) {
 }
 END_TEST
 
-// One query (2), keys 1 and -3, values 5 and -7, dO 11, scale 1/2: S = 1, -3.
+// One query that sees two keys, with S = 1 and -3.
 START_TEST(magnitudes_by_hand) {
     attn_problem problem = attn_problem_of(1, 2, 1);
     problem.scale = -0.5f;
-    const float q[] = {-2}, k[] = {1, -3}, v[] = {5, -7}, d_o[] = {11};
+    problem.kv_len = 3;
+    problem.window_right = 1; // own position 2, which sees up to itself
+    problem.window_left = 2;  // and not key 0, whose size must not count
+    const float q[] = {-2}, k[] = {1e9f, 1, -3}, v[] = {-1e9f, 5, -7}, d_o[] = {11};
     attn_reference reference;
     attn_reference_compute(&problem, q, k, v, d_o, &reference);
     const attn_magnitudes *size = &reference.size;
