@@ -1,6 +1,7 @@
 // proof.c -- see proof.h.
 #include "cpu/proof.h"
 
+#include <math.h>
 #include <string.h>
 
 static const float *output_of(const attn_outputs *out, int result) {
@@ -32,8 +33,9 @@ static attn_status measure_naive(const attn_modules *modules, attn_trial *trial)
     attn_problem problem = trial->problem;
     problem.br = problem.bc = 0; // tile sizes are another stage's business
     attn_run run;
+    for (int r = 0; r < ATTN_RESULTS; r++) trial->naive_error[r] = NAN;
     attn_status status = attn_run_stage(naive, &problem, &trial->inputs, 1, &run);
-    if (status.code == ATTN_NO_MEMORY) return attn_ok(); // E_naive stays 0: nothing is licensed
+    if (status.code == ATTN_NO_MEMORY) return attn_ok(); // the derived bound takes E_naive's place
     if (status.code != ATTN_OK) return status;
     trial->naive_ran = 1;
     for (int r = 0; r < ATTN_RESULTS; r++)

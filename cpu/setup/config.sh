@@ -24,5 +24,5 @@ if ! works -O1; then
     exit 0
 fi
 # Without OpenMP all runs on one thread; -fopenmp-simd still lets the compiler vectorise marked loops.
-echo "OPENMP := $(first -fopenmp -fopenmp-simd)"
+echo "OPENMP := $(first -fopenmp -fopenmp-simd -Wno-unknown-pragmas)"
 echo "MARCH ?= $(first -march=native -mcpu=native)"
