@@ -37,7 +37,6 @@ static attn_status measure_naive(const attn_modules *modules, attn_trial *trial)
     attn_status status = attn_run_stage(naive, &problem, &trial->inputs, 1, &run);
     if (status.code == ATTN_NO_MEMORY) return attn_ok(); // the derived bound takes E_naive's place
     if (status.code != ATTN_OK) return status;
-    trial->naive_ran = 1;
     for (int r = 0; r < ATTN_RESULTS; r++)
         if (output_of(&run.out, r) && is_expected(trial, r))
             trial->naive_error[r] = compare(trial, (attn_result)r, output_of(&run.out, r), 0).worst;

@@ -13,7 +13,6 @@ typedef struct attn_trial {
     attn_reference reference;            // in double precision: magnitudes, and the expected values
     const float *expected[ATTN_RESULTS]; // of a case folder; NULL: the reference's are expected
     double naive_error[ATTN_RESULTS];    // E_naive, of the yardstick stage on the host
-    int naive_ran; // 0: memory did not suffice; naive_error is NaN, and its derived bound is granted
 } attn_trial;
 
 // Computes the reference and E_naive of contiguous inputs. With a loaded case (or NULL), its o, lse, dq,
