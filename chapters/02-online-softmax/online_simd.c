@@ -1,0 +1,310 @@
+// online_simd.c -- form (c): the tiles of form (b) with SIMD, and OpenMP over query tiles.
+//
+// What is added is only speed. Queries lie side by side in the lanes of the vectors: S and O are
+// kept transposed, S^T = K Q^T and O^T = O^T alpha + V^T P^T. Then m, l and alpha are vectors, softmax is
+// form (a)'s lines with a vector where a number was, and no sum has to run across lanes. Both
+// products are one routine (register_block.h), and e^x is 2^(x log2(e)), from exp2.h.
+//
+//   loops         each (head, tile of queries), spread over the threads; within it each tile of keys
+//                 that one of its queries sees. Other tiles are skipped; a mask is applied only to
+//                 keys that some of the queries see and others do not.
+//   tiles         br: 1 ... BLOCK_QUERIES, the lanes of a register block (32 with AVX-512, 24 with
+//                 AVX2, 12 with NEON and SSE2), which is also what it is when not asked for;
+//                 bc: any; 128 when not asked for
+//   extra memory  "workspace", Q^T, S^T and O^T of a tile for each processor:
+//                 4 (2 d + bc) BLOCK_QUERIES bytes each, whatever the lengths
+//   bytes         q, o: rows * d * 4 each;  lse: rows * 4;  k, v: heads * d * 4 * the sum over query
+//                 tiles of the keys that the tile sees, (q_len / br) * kv_len without a mask
+//   FLOPs         4 * d * BLOCK_QUERIES * the same sum * heads: idle and masked lanes work, too
+#include "chapters/02-online-softmax/exp2.h"
+#include "chapters/02-online-softmax/register_block.h"
+#include "chapters/02-online-softmax/stages.h"
+
+#include <float.h>
+#include <math.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// ---- one tile ----------------------------------------------------------------------------------------
+
+// S stays unscaled here: e^(scale s - scale m) = 2^((s - m) log2_scale). (Scaling Q beforehand would
+// be one multiplication less, but its rounding errors can be all alike and add up over d.) Then m is
+// the largest s only where the scale is positive; so the sign goes into Q, which is exact. And to a
+// scale of 0 belongs Q * 0, since (s - m) * 0 would be NaN for a masked s.
+typedef struct scaling {
+    float sign;       // 1, -1 or 0
+    float scale;      // |scale|, or 1 for 0
+    float log2_scale; // log2(e) times that
+} scaling;
+
+static scaling scaling_of(float scale) {
+    scaling x = {.sign = (float)((scale > 0) - (scale < 0)),
+                 .scale = scale == 0 ? 1 : fabsf(scale)};
+    x.log2_scale = (float)fmin(x.scale * 1.4426950408889634, FLT_MAX);
+    return x;
+}
+
+typedef struct tile {
+    head_view head;
+    attn_band band;
+    int d;
+    scaling scale;
+    int i0, i1, j0, j1; // queries [i0, i1), keys [j0, j1)
+    key_range seen_by_all;
+
+    // [.][BLOCK_QUERIES]: query i0 + n is column n.
+    float *q; // [d]  Q^T, times the sign of the scale
+    float *s; // [bc] S^T, then P^T; row j - j0
+    float *o; // [d]  O^T, not yet divided by l
+
+    vfloat m[VECTORS];     // largest score so far
+    vfloat l[VECTORS];     // sum of e^(scale (s - m)) so far
+    vfloat alpha[VECTORS]; // e^(scale (m before this tile of keys - m))
+} tile;
+
+static float *score_at(const tile *t, int j, int v) { // LANES scores of key j
+    return t->s + (size_t)(j - t->j0) * BLOCK_QUERIES + v * LANES;
+}
+
+// Which of the queries of vector v see key j. In lanes beyond the last query: anything.
+VECTOR_INLINE vint sees(const tile *t, int v, int j) {
+    const vint i = vector_iota() + (t->i0 + v * LANES);
+    const vint distance = j - i;
+    return (distance >= t->band.first) & (distance < t->band.end);
+}
+
+static int all_see(const tile *t, int j) {
+    return t->seen_by_all.first <= j && j < t->seen_by_all.end;
+}
+
+// S^T = K Q^T: a row of it for each key, d multiply-adds deep.
+VECTOR_NOINLINE void scores(const tile *t) {
+    const size_t d = (size_t)t->d;
+    product((size_t)(t->j1 - t->j0), d, t->head.k + (size_t)t->j0 * d, d, 1, t->q, NULL, t->s);
+}
+
+// -infinity where a query does not see the key: chosen, not added, for the score may be NaN.
+static void mask_scores(const tile *t) {
+    for (int j = t->j0; j < t->j1; j++) {
+        if (all_see(t, j)) continue;
+        for (int v = 0; v < VECTORS; v++) {
+            float *s = score_at(t, j, v);
+            vector_store(s, vector_select(sees(t, v, j), vector_load(s), vector_of(-INFINITY)));
+        }
+    }
+}
+
+// P^T = e^(scale (S^T - m)) with the new m. l follows it here, O^T in what comes next.
+VECTOR_NOINLINE void softmax(tile *t) {
+    // Copied out of t, which for all the compiler knows changes with every store through s.
+    const float scale = t->scale.log2_scale;
+    float *const begin = t->s, *const end = score_at(t, t->j1, 0);
+
+    vfloat m[VECTORS], shift[VECTORS], l[VECTORS];
+    VECTOR_UNROLL
+    for (int v = 0; v < VECTORS; v++) m[v] = t->m[v];
+    for (const float *s = begin; s < end; s += BLOCK_QUERIES) {
+        // A NaN is passed over here, and comes back below, as a weight of NaN.
+        VECTOR_UNROLL
+        for (int v = 0; v < VECTORS; v++) m[v] = vector_max(vector_load(s + v * LANES), m[v]);
+    }
+    VECTOR_UNROLL
+    for (int v = 0; v < VECTORS; v++) {
+        // A query that has seen nothing but -infinity: (-inf) - (-inf) would be NaN.
+        shift[v] = vector_select(m[v] == -INFINITY, vector_of(0), m[v]);
+        t->alpha[v] = vector_exp2((t->m[v] - shift[v]) * scale);
+        l[v] = t->l[v] * t->alpha[v];
+        t->m[v] = m[v];
+    }
+    for (float *s = begin; s < end; s += BLOCK_QUERIES) {
+        VECTOR_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            const vfloat p = vector_exp2((vector_load(s + v * LANES) - shift[v]) * scale);
+            vector_store(s + v * LANES, p);
+            l[v] += p;
+        }
+    }
+    VECTOR_UNROLL
+    for (int v = 0; v < VECTORS; v++) t->l[v] = l[v];
+}
+
+// O^T = O^T alpha + V^T P^T: a row of it for each column of V, as deep as there are keys.
+VECTOR_NOINLINE void values(const tile *t) {
+    const size_t d = (size_t)t->d;
+    product(d, (size_t)(t->j1 - t->j0), t->head.v + (size_t)t->j0 * d, 1, d, t->s, t->alpha, t->o);
+}
+
+// A masked key has the weight 0, and 0 times any number is 0: for finite V the plain product selects.
+// But 0 times infinity, or NaN, is NaN. Whether such a number stands in a row of V that some query
+// does not see is quickly looked up: x * 0 is 0 for every other number.
+static int product_would_leak(const tile *t) {
+    const size_t d = (size_t)t->d;
+    for (int j = t->j0; j < t->j1; j++) {
+        if (all_see(t, j)) continue;
+        const float *v = t->head.v + (size_t)j * d;
+        vfloat zeros = vector_of(0);
+        float zero = 0;
+        size_t c = 0;
+        for (; c + LANES <= d; c += LANES) zeros += vector_load(v + c) * 0.0f;
+        for (; c < d; c++) zero += v[c] * 0.0f;
+        for (int lane = 0; lane < LANES; lane++) zero += zeros[lane];
+        if (zero != 0) return 1; // NaN
+    }
+    return 0;
+}
+
+// The same as values(), where it would leak: slow, and hardly ever needed.
+static void values_selected(const tile *t) {
+    for (int c = 0; c < t->d; c++)
+        for (int v = 0; v < VECTORS; v++) {
+            float *o = t->o + (size_t)c * BLOCK_QUERIES + v * LANES;
+            vfloat sum = vector_load(o) * t->alpha[v];
+            for (int j = t->j0; j < t->j1; j++) {
+                vfloat x = vector_load(score_at(t, j, v)) * t->head.v[(size_t)j * (size_t)t->d + c];
+                sum += vector_select(sees(t, v, j), x, vector_of(0));
+            }
+            vector_store(o, sum);
+        }
+}
+
+// Q^T, with zeros in the lanes that have no query; nothing seen, nothing summed. Here and at the end
+// rows turn into columns element by element, read in order and written in strides, since a store, unlike
+// a load, keeps nobody waiting.
+VECTOR_NOINLINE void start(tile *t) {
+    const size_t d = (size_t)t->d, queries = (size_t)(t->i1 - t->i0);
+    const float *from = t->head.q + (size_t)t->i0 * d;
+    float *const to = t->q;
+    const float sign = t->scale.sign;
+    if (queries < BLOCK_QUERIES) memset(to, 0, d * BLOCK_QUERIES * sizeof *to);
+    for (size_t n = 0; n < queries; n++)
+        for (size_t c = 0; c < d; c++) to[c * BLOCK_QUERIES + n] = *from++ * sign;
+    memset(t->o, 0, d * BLOCK_QUERIES * sizeof *t->o);
+    for (int v = 0; v < VECTORS; v++) t->m[v] = vector_of(-INFINITY), t->l[v] = vector_of(0);
+}
+
+// Divides by l, once, and puts O back into rows.
+VECTOR_NOINLINE void finish(const tile *t) {
+    const size_t d = (size_t)t->d, queries = (size_t)(t->i1 - t->i0);
+    float factor[BLOCK_QUERIES];
+    for (size_t n = 0; n < queries; n++) {
+        const int i = t->i0 + (int)n;
+        const float m = t->m[n / LANES][n % LANES], l = t->l[n / LANES][n % LANES];
+        const int saw_a_key = attn_first_key(t->band, i) < attn_end_key(t->band, i);
+        factor[n] =
+            saw_a_key ? 1 / l : 0; // where it saw none, O is 0, and 0 * (1 / 0) would be NaN
+        t->head.lse[i] = m * t->scale.scale + logf(l);
+    }
+    const float *const from = t->o;
+    float *const to = t->head.o + (size_t)t->i0 * d;
+    for (size_t c = 0; c < d; c++)
+        for (size_t n = 0; n < queries; n++)
+            to[n * d + c] = from[c * BLOCK_QUERIES + n] * factor[n];
+}
+
+static void attend(tile *t, int bc) {
+    start(t);
+    const key_range keys = keys_of_tile(t->band, t->i0, t->i1);
+    // As the bounds move up from query to query, the last first key and the first last one count.
+    t->seen_by_all.first = attn_first_key(t->band, t->i1 - 1);
+    t->seen_by_all.end = attn_end_key(t->band, t->i0);
+    for (t->j0 = keys.first; t->j0 < keys.end; t->j0 = t->j1) {
+        t->j1 = tile_end(t->j0, bc, keys.end);
+        const int edge = t->j0 < t->seen_by_all.first || t->j1 > t->seen_by_all.end;
+        scores(t);
+        if (edge) mask_scores(t);
+        softmax(t);
+        if (edge && product_would_leak(t))
+            values_selected(t);
+        else
+            values(t);
+    }
+    finish(t);
+}
+
+// ---- all tiles ---------------------------------------------------------------------------------------
+
+static int tile_queries(const attn_problem *p) {
+    return clamp_tile(p->br > 0 ? p->br : BLOCK_QUERIES, p->q_len);
+}
+static int tile_keys(const attn_problem *p) {
+    return clamp_tile(p->bc > 0 ? p->bc : 128, p->kv_len);
+}
+
+// A workspace for each processor, and never more threads than that: so their number is the same when
+// the buffer is asked for and when it is used, whatever happens to OpenMP's settings in between.
+static int workspaces(void) {
+#ifdef _OPENMP
+    return omp_get_num_procs();
+#else
+    return 1;
+#endif
+}
+static int team(void) {
+#ifdef _OPENMP
+    return omp_get_max_threads() < workspaces() ? omp_get_max_threads() : workspaces();
+#else
+    return 1;
+#endif
+}
+static int thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static size_t workspace_floats(const attn_problem *p) {
+    return (2 * (size_t)p->head_dim + (size_t)tile_keys(p)) * BLOCK_QUERIES;
+}
+
+int simd_buffers(const attn_problem *p, attn_pass pass, attn_buffer need[ATTN_MAX_BUFFERS]) {
+    if (pass != ATTN_FORWARD) return 0;
+    need[0] = (attn_buffer){
+        .name = "workspace",
+        .bytes = sizeof(float) * (uint64_t)workspace_floats(p) * (uint64_t)workspaces(),
+    };
+    return 1;
+}
+
+attn_status simd_supports(const attn_problem *p) {
+    if (p->br > BLOCK_QUERIES)
+        return attn_error(ATTN_UNSUPPORTED,
+                          "br is %lld, but online-simd keeps a tile of queries in the lanes of %d "
+                          "vectors: br may be 1 to %d, or 0 for that",
+                          (long long)p->br, VECTORS, BLOCK_QUERIES);
+    return attn_ok();
+}
+
+attn_status simd_forward(const attn_problem *p, const attn_tensors *tensors, void *const *buffer) {
+    const attn_band band = attn_band_of(p);
+    const int br = tile_queries(p), bc = tile_keys(p);
+    const int64_t tiles = (p->q_len + br - 1) / br, work = p->batch * p->heads * tiles;
+    // Tiles are of unequal length under a causal mask, the last one sees most: each thread takes the
+    // next one when it is free, and the long ones of a head come first.
+#pragma omp parallel for schedule(dynamic) num_threads(team())
+    for (int64_t n = 0; n < work; n++) {
+        tile t = {.head = head_of(p, tensors, n / tiles), .band = band, .d = (int)p->head_dim};
+        t.scale = scaling_of(p->scale);
+        t.i0 = (int)(tiles - 1 - n % tiles) * br;
+        t.i1 = tile_end(t.i0, br, band.q_len);
+        t.q = (float *)buffer[0] + (size_t)thread() * workspace_floats(p);
+        t.o = t.q + (size_t)p->head_dim * BLOCK_QUERIES;
+        t.s = t.o + (size_t)p->head_dim * BLOCK_QUERIES;
+        attend(&t, bc);
+    }
+    return attn_ok();
+}
+
+void simd_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
+    (void)pass;
+    tiled_model(p, tile_queries(p), traffic);
+}
+
+double simd_flops(const attn_problem *p, attn_pass pass) {
+    (void)pass;
+    return 4.0 * (double)(p->batch * p->heads) * (double)keys_of_all_tiles(p, tile_queries(p)) *
+           BLOCK_QUERIES * (double)p->head_dim;
+}
