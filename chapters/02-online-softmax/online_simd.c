@@ -9,7 +9,7 @@
 //                 that one of its queries sees. Other tiles are skipped; a mask is applied only to
 //                 keys that some of the queries see and others do not.
 //   tiles         br: 1 ... BLOCK_QUERIES, the lanes of a register block (32 with AVX-512, 24 with
-//                 AVX2, 12 with NEON and SSE2), which is also what it is when not asked for;
+//                 AVX2, 12 with SSE2, 8 with NEON), which is also what it is when not asked for;
 //                 bc: any; 128 when not asked for
 //   extra memory  "workspace", Q^T, S^T and O^T of a tile for each processor:
 //                 4 (2 d + bc) BLOCK_QUERIES bytes each, whatever the lengths
@@ -234,27 +234,24 @@ static int tile_keys(const attn_problem *p) {
 
 // A workspace for each processor, and never more threads than that: so their number is the same when
 // the buffer is asked for and when it is used, whatever happens to OpenMP's settings in between.
-static int workspaces(void) {
 #ifdef _OPENMP
+static int workspaces(void) {
     return omp_get_num_procs();
-#else
-    return 1;
-#endif
 }
 static int team(void) {
-#ifdef _OPENMP
     return omp_get_max_threads() < workspaces() ? omp_get_max_threads() : workspaces();
-#else
-    return 1;
-#endif
 }
 static int thread(void) {
-#ifdef _OPENMP
     return omp_get_thread_num();
-#else
-    return 0;
-#endif
 }
+#else
+static int workspaces(void) {
+    return 1;
+}
+static int thread(void) {
+    return 0;
+}
+#endif
 
 static size_t workspace_floats(const attn_problem *p) {
     return (2 * (size_t)p->head_dim + (size_t)tile_keys(p)) * BLOCK_QUERIES;

@@ -18,15 +18,11 @@
 
 // The block of out that stays in registers while k runs: VECTORS x BLOCK_ROWS sums. Each takes one
 // multiply-add a step, which must wait some 4 cycles for the one before; so there have to be many,
-// or the units idle. Nor are wide and flat blocks any good: a step loads VECTORS + BLOCK_ROWS
-// operands for VECTORS * BLOCK_ROWS multiply-adds. And it all has to fit, with VECTORS vectors of b
-// and a broadcast number: 16 + 2 + 1 of 32 registers, or 12 + 3 + 1 of 16. (3 x 8 would fit into 32,
-// but its longer tiles waste more lanes where lengths and causal masks end: measured, it is slower.)
-#if defined(__AVX512F__)
-enum { VECTORS = 2, BLOCK_ROWS = 8 };
-#else
-enum { VECTORS = 3, BLOCK_ROWS = VECTOR_REGISTERS == 32 ? 8 : 4 };
-#endif
+// or the units idle. Nor would a block one vector wide do: a step loads VECTORS + BLOCK_ROWS operands
+// for VECTORS * BLOCK_ROWS multiply-adds. And it all has to fit, with the step's vectors of b and
+// a broadcast: 2 * 8 + 2 + 1 of 32 registers, or 3 * 4 + 3 + 1 of 16. (3 * 8 would fit into 32, too,
+// but the wider a tile is, the more lanes idle where lengths end and causal masks cut across.)
+enum { VECTORS = VECTOR_REGISTERS >= 32 ? 2 : 3, BLOCK_ROWS = VECTOR_REGISTERS >= 32 ? 8 : 4 };
 enum { BLOCK_QUERIES = VECTORS * LANES };
 
 // `count` rows of out, a constant at each call.

@@ -26,7 +26,8 @@ static const attn_stage stages[] = {
         .idea = "the same tiles with SIMD, queries in the lanes, and OpenMP",
         .features =
             ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_GROUPED_HEADS | ATTN_HAS_TILE_SIZES,
-        .tiles = "BR: 1 to the lanes of a register block, 12 to 32; BC: any, 128 by default",
+        .tiles =
+            "BR: 1 to the lanes of a register block (32 with AVX-512); BC: any, 128 by default",
         .supports = simd_supports,
         .buffers = simd_buffers,
         .forward = simd_forward,
