@@ -19,6 +19,7 @@
 #include "chapters/02-online-softmax/exp2.h"
 #include "chapters/02-online-softmax/register_block.h"
 #include "chapters/02-online-softmax/stages.h"
+#include "chapters/02-online-softmax/transpose.h"
 
 #include <float.h>
 #include <math.h>
@@ -68,11 +69,13 @@ static float *score_at(const tile *t, int j, int v) { // LANES scores of key j
     return t->s + (size_t)(j - t->j0) * BLOCK_QUERIES + v * LANES;
 }
 
-// Which of the queries of vector v see key j. In lanes beyond the last query: anything.
-VECTOR_INLINE vint sees(const tile *t, int v, int j) {
-    const vint i = vector_iota() + (t->i0 + v * LANES);
+// The queries of vector v, and which of them see key j. In lanes beyond the last query: anything.
+VECTOR_INLINE vint queries_of(const tile *t, int v) {
+    return vector_iota() + (t->i0 + v * LANES);
+}
+VECTOR_INLINE vint sees(attn_band band, vint i, int j) {
     const vint distance = j - i;
-    return (distance >= t->band.first) & (distance < t->band.end);
+    return (distance >= band.first) & (distance < band.end);
 }
 
 static int all_see(const tile *t, int j) {
@@ -86,12 +89,14 @@ VECTOR_NOINLINE void scores(const tile *t) {
 }
 
 // -infinity where a query does not see the key: chosen, not added, for the score may be NaN.
-static void mask_scores(const tile *t) {
-    for (int j = t->j0; j < t->j1; j++) {
-        if (all_see(t, j)) continue;
-        for (int v = 0; v < VECTORS; v++) {
+VECTOR_NOINLINE void mask_scores(const tile *t) {
+    const attn_band band = t->band;
+    for (int v = 0; v < VECTORS; v++) {
+        const vint i = queries_of(t, v);
+        for (int j = t->j0; j < t->j1; j++) {
+            if (all_see(t, j)) continue;
             float *s = score_at(t, j, v);
-            vector_store(s, vector_select(sees(t, v, j), vector_load(s), vector_of(-INFINITY)));
+            vector_store(s, vector_select(sees(band, i, j), vector_load(s), vector_of(-INFINITY)));
         }
     }
 }
@@ -139,68 +144,66 @@ VECTOR_NOINLINE void values(const tile *t) {
 // A masked key has the weight 0, and 0 times any number is 0: for finite V the plain product selects.
 // But 0 times infinity, or NaN, is NaN. Whether such a number stands in a row of V that some query
 // does not see is quickly looked up: x * 0 is 0 for every other number.
-static int product_would_leak(const tile *t) {
+VECTOR_NOINLINE int product_would_leak(const tile *t) {
     const size_t d = (size_t)t->d;
+    vfloat zeros = vector_of(0);
+    float zero = 0;
     for (int j = t->j0; j < t->j1; j++) {
         if (all_see(t, j)) continue;
         const float *v = t->head.v + (size_t)j * d;
-        vfloat zeros = vector_of(0);
-        float zero = 0;
         size_t c = 0;
         for (; c + LANES <= d; c += LANES) zeros += vector_load(v + c) * 0.0f;
         for (; c < d; c++) zero += v[c] * 0.0f;
-        for (int lane = 0; lane < LANES; lane++) zero += zeros[lane];
-        if (zero != 0) return 1; // NaN
     }
-    return 0;
+    for (int lane = 0; lane < LANES; lane++) zero += zeros[lane];
+    return zero != 0; // that is, NaN
 }
 
 // The same as values(), where it would leak: slow, and hardly ever needed.
 static void values_selected(const tile *t) {
-    for (int c = 0; c < t->d; c++)
-        for (int v = 0; v < VECTORS; v++) {
-            float *o = t->o + (size_t)c * BLOCK_QUERIES + v * LANES;
+    const size_t d = (size_t)t->d;
+    for (int v = 0; v < VECTORS; v++) {
+        const vint i = queries_of(t, v);
+        for (size_t c = 0; c < d; c++) {
+            float *o = t->o + c * BLOCK_QUERIES + v * LANES;
             vfloat sum = vector_load(o) * t->alpha[v];
             for (int j = t->j0; j < t->j1; j++) {
-                vfloat x = vector_load(score_at(t, j, v)) * t->head.v[(size_t)j * (size_t)t->d + c];
-                sum += vector_select(sees(t, v, j), x, vector_of(0));
+                const vfloat x = vector_load(score_at(t, j, v)) * t->head.v[(size_t)j * d + c];
+                sum += vector_select(sees(t->band, i, j), x, vector_of(0));
             }
             vector_store(o, sum);
         }
+    }
 }
 
-// Q^T, with zeros in the lanes that have no query; nothing seen, nothing summed. Here and at the end
-// rows turn into columns element by element, read in order and written in strides, since a store, unlike
-// a load, keeps nobody waiting.
+// Q^T, with zeros in the lanes that have no query; nothing seen, nothing summed.
 VECTOR_NOINLINE void start(tile *t) {
     const size_t d = (size_t)t->d, queries = (size_t)(t->i1 - t->i0);
-    const float *from = t->head.q + (size_t)t->i0 * d;
-    float *const to = t->q;
-    const float sign = t->scale.sign;
-    if (queries < BLOCK_QUERIES) memset(to, 0, d * BLOCK_QUERIES * sizeof *to);
-    for (size_t n = 0; n < queries; n++)
-        for (size_t c = 0; c < d; c++) to[c * BLOCK_QUERIES + n] = *from++ * sign;
+    if (queries < BLOCK_QUERIES) memset(t->q, 0, d * BLOCK_QUERIES * sizeof *t->q);
+    transpose(queries, d, t->head.q + (size_t)t->i0 * d, d, t->q, BLOCK_QUERIES);
+    if (t->scale.sign != 1)
+        for (size_t n = 0; n < d * BLOCK_QUERIES; n++) t->q[n] *= t->scale.sign;
     memset(t->o, 0, d * BLOCK_QUERIES * sizeof *t->o);
     for (int v = 0; v < VECTORS; v++) t->m[v] = vector_of(-INFINITY), t->l[v] = vector_of(0);
 }
 
 // Divides by l, once, and puts O back into rows.
-VECTOR_NOINLINE void finish(const tile *t) {
+VECTOR_NOINLINE void finish(tile *t) {
     const size_t d = (size_t)t->d, queries = (size_t)(t->i1 - t->i0);
-    float factor[BLOCK_QUERIES];
+    float factor[BLOCK_QUERIES] = {0};
     for (size_t n = 0; n < queries; n++) {
-        const int i = t->i0 + (int)n;
-        const float m = t->m[n / LANES][n % LANES], l = t->l[n / LANES][n % LANES];
-        const int saw_a_key = attn_first_key(t->band, i) < attn_end_key(t->band, i);
-        factor[n] =
-            saw_a_key ? 1 / l : 0; // where it saw none, O is 0, and 0 * (1 / 0) would be NaN
-        t->head.lse[i] = m * t->scale.scale + logf(l);
+        const int i = t->i0 + (int)n, v = (int)n / LANES, lane = (int)n % LANES;
+        // A query that sees no key has O = 0 here, and 0 * (1 / 0) would be NaN.
+        const int sees_a_key = attn_first_key(t->band, i) < attn_end_key(t->band, i);
+        factor[n] = sees_a_key ? 1 / t->l[v][lane] : 0;
+        t->head.lse[i] = t->m[v][lane] * t->scale.scale + logf(t->l[v][lane]);
     }
-    const float *const from = t->o;
-    float *const to = t->head.o + (size_t)t->i0 * d;
     for (size_t c = 0; c < d; c++)
-        for (size_t n = 0; n < queries; n++)
-            to[n * d + c] = from[c * BLOCK_QUERIES + n] * factor[n];
+        for (int v = 0; v < VECTORS; v++) {
+            float *o = t->o + c * BLOCK_QUERIES + v * LANES;
+            vector_store(o, vector_load(o) * vector_load(factor + v * LANES));
+        }
+    transpose(d, queries, t->o, BLOCK_QUERIES, t->head.o + (size_t)t->i0 * d, d);
 }
 
 static void attend(tile *t, int bc) {
