@@ -210,8 +210,9 @@ cuda: $(gpu_modules) ## compiles every .cu with nvcc for ARCH (GPU or not), and 
 check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages under the emulator's checks
 	@for c in tests/golden/*/; do \
 	    $(program) check all --device check --case $$c > $(BUILD)/check.log 2>&1 || { cat $(BUILD)/check.log; exit 1; }; \
-	    tail -n 1 $(BUILD)/check.log; \
+	    grep ^PASS $(BUILD)/check.log; \
 	done
+	@echo 'Bank conflicts and sectors, place by place: $(program) check all --device check --case FOLDER'
 
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
 	$(program) bench $(KNOBS) $(if $(CSV)$(filter gpu,$(DEVICE)),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))

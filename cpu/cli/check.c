@@ -7,6 +7,7 @@
 #include <string.h>
 
 static attn_table table; // too large for a stack
+static attn_modules modules;
 
 static void add_verdict(const attn_loaded_stage *row, const attn_proof *proof,
                         const attn_trial *trial) {
@@ -61,8 +62,18 @@ static void check_stage(const attn_loaded_stage *row, const attn_trial *trial, t
     }
 }
 
+// What the devices noticed on the way: warnings, and the check build's bank conflicts and sectors.
+static void print_reports(const char *device) {
+    for (int i = 0; i < modules.module_count; i++) {
+        const attn_module *module = modules.module[i];
+        if (!module->device->report || !device || strcmp(module->device->kind, device) != 0)
+            continue;
+        printf("chapter %d, as noticed by the device %s:\n", module->chapter, device);
+        module->device->report(stdout);
+    }
+}
+
 static attn_status check_case(const attn_options *o, const attn_case *loaded, tally *count) {
-    static attn_modules modules;
     static const char *const heads[] = {"stage", "device", "result",  "worst", "allowed",
                                         "at",    "beyond", "against", "",      NULL};
     const attn_inputs inputs = {loaded->q, loaded->k, loaded->v, loaded->d_o};
@@ -104,6 +115,7 @@ int attn_command_check(const attn_options *options) {
         printf("%s  %d passed, %d failed, %d skipped: %s\n",
                count.failed == 0 && count.passed > 0 ? "PASS" : "FAIL", count.passed, count.failed,
                count.skipped, options->case_folder);
+        print_reports(options->device);
     }
     if (count.passed + count.failed == 0) fprintf(stderr, "FAIL: no stage does this case\n");
     return count.failed == 0 && count.passed > 0 ? 0 : 1;

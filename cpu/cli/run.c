@@ -27,7 +27,7 @@ static const attn_loaded_stage *find_fallback(const attn_modules *modules,
     for (int i = modules->stage_count - 1; i >= 0; i--) {
         const attn_loaded_stage *row = &modules->stage[i];
         if (attn_stage_supports(row->stage, problem, pass).code != ATTN_OK) continue;
-        if (row->module->device == wanted->module->device) return row;
+        if (strcmp(row->module->device->kind, wanted->module->device->kind) == 0) return row;
         if (!anywhere) anywhere = row;
     }
     return anywhere;
