@@ -1,0 +1,212 @@
+// test_mutants.c -- kernels broken on purpose must fail, and by a wide margin: tests/mutants/mutants.txt
+// lists them. A mutant counts as caught when a result is off by ten times what it is allowed, when NaN or
+// infinity stands where it should not, or when the bytes or the checks say so.
+#include "tests/harness.h"
+#include "tests/stage_rows.h"
+#include "tests/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+Suite *mutants_suite(void);
+
+static const char *const table_file = "tests/mutants/mutants.txt";
+static const double WIDE_MARGIN = 10;
+
+enum { MAX_MUTANTS = 256 };
+typedef struct mutant {
+    char name[80], file[120], caught[80];
+} mutant;
+static mutant mutants[MAX_MUTANTS];
+static int mutant_count;
+
+// ---- the table -----------------------------------------------------------------------------------------
+static void read_table(void) {
+    char line[512];
+    FILE *file = fopen(table_file, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        mutant *last = &mutants[mutant_count > 0 ? mutant_count - 1 : 0];
+        line[strcspn(line, "\n")] = 0;
+        const char *value = strlen(line) > 9 ? line + 9 : "";
+        if (strncmp(line, "mutant ", 7) == 0 && mutant_count < MAX_MUTANTS)
+            snprintf(mutants[mutant_count++].name, sizeof last->name, "%.79s", value);
+        else if (strncmp(line, "file ", 5) == 0)
+            snprintf(last->file, sizeof last->file, "%.119s", value);
+        else if (strncmp(line, "caught ", 7) == 0)
+            snprintf(last->caught, sizeof last->caught, "%.79s", value);
+    }
+    if (file) fclose(file);
+}
+
+static const char *device_of(const mutant *m) {
+    const char *ending = strrchr(m->file, '.');
+    if (strncmp(m->caught, "check ", 6) == 0) return "check";
+    return ending && strncmp(ending, ".cu", 3) == 0 ? "emulator" : "host";
+}
+
+// ---- the cases they meet -------------------------------------------------------------------------------
+// Small, and chosen so that every line of a kernel matters in one of them.
+typedef struct situation {
+    int64_t batch, heads, kv_heads, q_len, kv_len, head_dim;
+    attn_causal causal;
+    int64_t left, right;
+    float scale; // in parts of the default
+    attn_input_kind kind;
+    enum {
+        PLAIN,
+        MINUS_INFINITY_FIRST,
+        NAN_LAST
+    } special; // the first FIRST_KEYS scores; the last key
+} situation;
+
+static const situation situations[] = {
+    {2, 4, 2, 70, 100, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1.5f, ATTN_INPUT_NORMAL, PLAIN},
+    {1, 3, 1, 100, 70, 17, ATTN_CAUSAL_BOTTOM_RIGHT, 20, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
+    // The first rows see only scores near -250, the maximum keeps rising.
+    {1, 1, 1, 300, 300, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
+    // The maximum comes first, what follows lies far below.
+    {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 0, 0, -1, ATTN_INPUT_RISING, PLAIN},
+    {1, 1, 1, 33, 300, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL, MINUS_INFINITY_FIRST},
+    {1, 1, 1, 33, 100, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL,
+     MINUS_INFINITY_FIRST}, // all
+    {1, 2, 2, 70, 70, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_NORMAL, NAN_LAST},
+    {1, 1, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 7, 1, ATTN_INPUT_WIDE, PLAIN},
+    {2, 2, 1, 20, 30, 64, ATTN_CAUSAL_TOP_LEFT, 0, 0, 0, ATTN_INPUT_NORMAL, PLAIN},
+};
+enum { SITUATIONS = sizeof situations / sizeof *situations, FIRST_KEYS = 140 };
+
+static test_case case_of(const situation *s, int seed) {
+    test_case c = {.kind = s->kind, .seed = (uint64_t)seed};
+    c.problem = attn_problem_of(s->q_len, s->kv_len, s->head_dim);
+    c.problem.batch = s->batch, c.problem.heads = s->heads, c.problem.kv_heads = s->kv_heads;
+    c.problem.causal = s->causal, c.problem.window_left = s->left,
+    c.problem.window_right = s->right;
+    c.problem.scale *= s->scale;
+    return c;
+}
+
+static test_input input_of(const situation *s, const test_case *c) {
+    test_input in = test_input_make(c);
+    const int64_t d = s->head_dim;
+    if (s->special == MINUS_INFINITY_FIRST) {
+        for (int64_t i = 0; i < s->q_len; i++) in.q[i * d] = 1;
+        for (int64_t j = 0; j < FIRST_KEYS && j < s->kv_len; j++) in.k[j * d] = -INFINITY;
+    }
+    if (s->special == NAN_LAST) { // the last key of each head: only the last query sees it
+        for (int64_t h = 1; h <= s->batch * s->kv_heads; h++)
+            for (int64_t e = h * s->kv_len * d - d; e < h * s->kv_len * d; e++)
+                in.k[e] = in.v[e] = NAN;
+    }
+    return in;
+}
+
+// ---- the verdicts --------------------------------------------------------------------------------------
+typedef struct verdict {
+    double margin; // the largest error in parts of what is allowed; infinity for NaN out of place
+    int bytes_differ, failed;
+    char finding[480];
+} verdict;
+
+static void look(const attn_proof *proof, verdict *v) {
+    for (int r = 0; r < ATTN_RESULTS; r++) {
+        const attn_comparison *c = &proof->comparison[r];
+        if (!proof->compared[r] || c->pass) continue;
+        v->failed = 1;
+        const double margin = c->allowed > 0 ? c->worst / c->allowed : INFINITY;
+        if (margin > v->margin) v->margin = margin;
+    }
+    if (proof->bytes_compared && !proof->bytes_equal) v->bytes_differ = 1;
+}
+
+// Runs every stage of the mutant's module on one situation.
+static void meet(const attn_modules *real, const attn_modules *mutated, int s, verdict *v) {
+    const test_case c = case_of(&situations[s], s + 1);
+    test_input in = input_of(&situations[s], &c);
+    const attn_inputs inputs = test_inputs(&in);
+    attn_trial trial;
+    attn_status status = attn_trial_begin(real, &c.problem, &inputs, NULL, &trial);
+    ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
+    for (int i = 0; i < mutated->stage_count; i++) {
+        attn_proof proof;
+        status = attn_prove(&mutated->stage[i], &trial, 1, &proof);
+        if (status.code == ATTN_OK)
+            look(&proof, v);
+        else if (status.code == ATTN_DEVICE)
+            snprintf(v->finding, sizeof v->finding, "%s", status.text);
+        else
+            ck_abort_msg("%s", status.text);
+        attn_proof_free(&proof);
+    }
+    attn_trial_free(&trial);
+    test_input_free(&in);
+}
+
+static int is_caught(const mutant *m, const verdict *v) {
+    if (strcmp(m->caught, "bytes") == 0) return v->bytes_differ;
+    if (strncmp(m->caught, "check ", 6) == 0) return strstr(v->finding, m->caught + 6) != NULL;
+    return v->margin >= WIDE_MARGIN;
+}
+
+static int must_pass(const mutant *m) {
+    return strcmp(m->caught, "nothing") == 0 || strcmp(m->caught, "check nothing") == 0;
+}
+
+START_TEST(mutant_is_caught) {
+    static attn_modules real, mutated;
+    const mutant *m = &mutants[_i];
+    char folder[4300];
+    verdict v = {0};
+    attn_status status = attn_modules_load("host", &real);
+    ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
+    snprintf(folder, sizeof folder, "%s/mutants/%s", attn_modules_folder(), m->name);
+    setenv("ATTENTION_MODULES", folder, 1);
+    status = attn_modules_load(device_of(m), &mutated);
+    ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
+    ck_assert_msg(mutated.stage_count > 0, "%s is not built in %s", m->name, folder);
+
+    for (int s = 0; s < SITUATIONS && (must_pass(m) || !is_caught(m, &v)); s++) {
+        if (strcmp(device_of(m), "check") == 0 && s > 1) break; // slow
+        meet(&real, &mutated, s, &v);
+    }
+    if (must_pass(m))
+        ck_assert_msg(
+            !v.failed && !v.bytes_differ && !v.finding[0],
+            "%s fails unchanged: %.3g times what is allowed, bytes differ: %d, finding '%s'",
+            m->name, v.margin, v.bytes_differ, v.finding);
+    else
+        ck_assert_msg(
+            is_caught(m, &v),
+            "%s is not caught (%s): at most %.3g times what is allowed, bytes differ: %d, "
+            "finding '%s'",
+            m->name, m->caught, v.margin, v.bytes_differ, v.finding);
+}
+END_TEST
+
+START_TEST(the_table_is_there) {
+    ck_assert_msg(mutant_count > 0, "%s cannot be read, or is empty", table_file);
+}
+END_TEST
+
+Suite *mutants_suite(void) {
+    Suite *suite = suite_create("mutants");
+    TCase *tests = tcase_create("mutants");
+    char folder[4300];
+    mutant_count = 0;
+    read_table();
+    tcase_add_test(tests, the_table_is_there);
+    snprintf(folder, sizeof folder, "%s/mutants", attn_modules_folder());
+    if (test_run.quick || access(folder, R_OK) != 0) {
+        test_skip("mutants: all", "%s",
+                  test_run.quick ? "they take minutes; make test has them" : "they are not built");
+    } else {
+        for (int i = 0; i < mutant_count; i++)
+            if (test_wants_device(device_of(&mutants[i])))
+                tcase_add_loop_test(tests, mutant_is_caught, i, i + 1);
+    }
+    tcase_set_timeout(tests, 300);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

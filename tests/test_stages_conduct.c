@@ -1,0 +1,167 @@
+// test_stages_conduct.c -- what a stage may not do besides computing: touch what is not its own, change
+// its inputs, answer differently the second time.
+#include "tests/harness.h"
+#include "tests/stage_rows.h"
+#include "tests/test_stages.h"
+#include "tests/watched_device.h"
+
+#include <stdio.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// Lengths and head dimensions around the widths of vectors and tiles.
+static const struct {
+    int64_t q_len, kv_len, head_dim;
+} ragged[] = {{1, 1, 1},    {1, 65, 3},   {31, 33, 15}, {33, 31, 16},  {64, 64, 64},
+              {65, 127, 8}, {48, 96, 33}, {97, 17, 65}, {200, 130, 40}};
+enum { RAGGED = sizeof ragged / sizeof *ragged };
+
+static test_case ragged_case(const attn_loaded_stage *row, int i) {
+    test_case c = small_case(row);
+    c.problem.q_len = ragged[i].q_len, c.problem.kv_len = ragged[i].kv_len;
+    c.problem.head_dim = ragged[i].head_dim;
+    c.seed = (uint64_t)i;
+    if (i % 2) c.problem.causal = ATTN_CAUSAL_OFF;
+    return c;
+}
+
+// An access outside a tensor, or a write to an input, ends this process: Check then says so.
+void family_guarded_memory(const attn_loaded_stage *row, test_failures *failures) {
+    for (int i = 0; i < 2 * RAGGED; i++) {
+        const test_case c = ragged_case(row, i / 2);
+        test_input input = test_input_make(&c);
+        attn_run run;
+        failures->cases++;
+        if (test_run_stage(watch_host_memory(row, (guard_side)(i % 2)), &c, &input, &run, failures))
+            attn_run_free(&run);
+        test_input_free(&input);
+    }
+}
+
+void family_inputs_unchanged(const attn_loaded_stage *row, test_failures *failures) {
+    for (int i = 0; i < RAGGED; i++) {
+        if (is_slow_device(row) && i % 3) continue;
+        const test_case c = ragged_case(row, i);
+        test_input input = test_input_make(&c);
+        const int before = watched_inputs_changed();
+        attn_run run;
+        failures->cases++;
+        if (test_run_stage(watch_inputs(row), &c, &input, &run, failures)) attn_run_free(&run);
+        if (watched_inputs_changed() != before)
+            test_failed(failures, row, &c, "q, k, v or do hold something else after the run");
+        test_input_free(&input);
+    }
+}
+
+static void compare_runs(const attn_loaded_stage *row, const test_case *c, const attn_run *a,
+                         const attn_run *b, const char *what, test_failures *failures) {
+    for (int r = 0; r < ATTN_RESULTS; r++) {
+        const float *x = test_output(a, (attn_result)r), *y = test_output(b, (attn_result)r);
+        if (x && !same_bits(x, y, test_output_elements(&c->problem, (attn_result)r)))
+            test_failed(failures, row, c, "%s differs between %s", attn_result_name((attn_result)r),
+                        what);
+    }
+    if (a->counted && (!attn_traffic_equal(&a->traffic[0], &b->traffic[0]) ||
+                       !attn_traffic_equal(&a->traffic[1], &b->traffic[1])))
+        test_failed(failures, row, c, "the bytes differ between %s", what);
+}
+
+void family_repeatable(const attn_loaded_stage *row, test_failures *failures) {
+    for (int kind = 0; kind < ATTN_INPUT_KINDS; kind++) {
+        test_case c = small_case(row);
+        c.kind = (attn_input_kind)kind;
+        test_input input = test_input_make(&c);
+        attn_run first, second;
+        failures->cases++;
+        if (test_run_stage(row, &c, &input, &first, failures)) {
+            if (test_run_stage(row, &c, &input, &second, failures)) {
+                compare_runs(row, &c, &first, &second, "two runs", failures);
+                attn_run_free(&second);
+            }
+            attn_run_free(&first);
+        }
+        test_input_free(&input);
+    }
+}
+
+#ifdef _OPENMP
+void family_threads(const attn_loaded_stage *row, test_failures *failures) {
+    const test_case c = small_case(row);
+    test_input input = test_input_make(&c);
+    attn_run alone, run;
+    omp_set_num_threads(1);
+    failures->cases++;
+    if (test_run_stage(row, &c, &input, &alone, failures)) {
+        for (int threads = 2; threads <= 7; threads += threads < 3 ? 1 : 4) {
+            char what[40];
+            omp_set_num_threads(threads);
+            if (!test_run_stage(row, &c, &input, &run, failures)) continue;
+            snprintf(what, sizeof what, "1 and %d threads", threads);
+            compare_runs(row, &c, &alone, &run, what, failures);
+            attn_run_free(&run);
+        }
+        attn_run_free(&alone);
+    }
+    test_input_free(&input);
+}
+#else
+void family_threads(const attn_loaded_stage *row, test_failures *failures) {
+    failures->cases = failures->refused = 1;
+    snprintf(failures->why_refused, sizeof failures->why_refused, "%s is built without OpenMP",
+             row->stage->name);
+}
+#endif
+
+// From chapter 2 on nothing of S is stored: what a forward pass asks for grows no faster than its
+// inputs, and on the host not at all.
+void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) {
+    test_case c = {.problem = attn_problem_of(4096, 4096, 64)};
+    attn_problem longer = attn_problem_of(65536, 65536, 64);
+    const uint64_t here = attn_extra_bytes(row->stage, &c.problem, ATTN_FORWARD, NULL);
+    const uint64_t there = attn_extra_bytes(row->stage, &longer, ATTN_FORWARD, NULL);
+    const int host = strcmp(row->module->device->kind, "host") == 0;
+    failures->cases++;
+    if (row->stage->yardstick) {
+        if (here != 2 * 4 * attn_score_elements(&c.problem))
+            test_failed(failures, row, &c, "S and P take %llu bytes", (unsigned long long)here);
+    } else if (row->module->chapter >= 2 && there > (host ? 1 : 16) * here) {
+        test_failed(failures, row, &c, "extra memory is %llu bytes at N=4096, %llu at N=65536",
+                    (unsigned long long)here, (unsigned long long)there);
+    }
+}
+
+// What a row says it does not do, it refuses in a sentence with its name; what makes no sense, too.
+void family_refusals(const attn_loaded_stage *row, test_failures *failures) {
+    const int32_t cumulative[] = {0, 16};
+    for (unsigned bit = 1; bit <= ATTN_HAS_TILE_SIZES; bit *= 2) {
+        test_case c = {.problem = attn_problem_of(16, 16, 8)};
+        attn_problem *p = &c.problem;
+        p->heads = p->kv_heads = 2;
+        if (bit == ATTN_HAS_CAUSAL) p->causal = ATTN_CAUSAL_TOP_LEFT;
+        if (bit == ATTN_HAS_WINDOW) p->window_right = 3;
+        if (bit == ATTN_HAS_GROUPED_HEADS) p->kv_heads = 1;
+        if (bit == ATTN_HAS_STRIDES) p->v_stride.row = 64;
+        if (bit == ATTN_HAS_VARIABLE_LENGTHS)
+            p->sequences = 1, p->q_cumulative = p->kv_cumulative = cumulative;
+        if (bit == ATTN_HAS_DROPOUT) p->dropout = 0.5f;
+        if (bit == ATTN_HAS_TILE_SIZES) p->br = p->bc = 8;
+        const attn_status status = attn_stage_supports(row->stage, p, ATTN_FORWARD);
+        const int does = (row->stage->features & bit) != 0;
+        failures->cases++;
+        if (does) continue; // by its own supports() it may still refuse some of them
+        if (status.code != ATTN_UNSUPPORTED || !strstr(status.text, row->stage->name))
+            test_failed(failures, row, &c, "%s is not refused by name: '%s'",
+                        attn_feature_name(bit), status.text);
+    }
+    test_case c = {.problem = attn_problem_of(16, 16, 8)};
+    test_input input = test_input_make(&c);
+    const attn_inputs inputs = test_inputs(&input);
+    attn_run run;
+    c.problem.head_dim = -8;
+    if (attn_run_stage(row, &c.problem, &inputs, 1, &run).code != ATTN_BAD_INPUT)
+        test_failed(failures, row, &c, "head_dim -8 is not refused");
+    if (run.out.o || run.out.lse) test_failed(failures, row, &c, "a refused run left results");
+    test_input_free(&input);
+}

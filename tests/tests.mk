@@ -1,0 +1,87 @@
+# tests.mk -- builds build/tests and runs it: make test, test-quick, test-sanitize. Included by the
+# Makefile, whose variables it uses.
+
+test_program := $(BUILD)/tests
+# calibrate.c is a program of its own (notes/precision.md).
+test_sources := $(filter-out tests/calibrate.c,$(wildcard tests/*.c))
+check_cflags := $(shell pkg-config --cflags check 2>/dev/null)
+check_libs := $(or $(shell pkg-config --libs check 2>/dev/null),-lcheck)
+$(call objects,$(test_sources)): CPPFLAGS += $(check_cflags)
+
+$(test_program): $(call objects,$(test_sources)) $(library) | check-library
+	$(call say,link,$@)
+	$(quiet)$(CC) $(C_FLAGS) $^ -o $@ $(check_libs) $(LIBS)
+$(call objects,$(test_sources)): | check-library
+
+# Check, the library that runs the tests (not `make check`, the build that checks kernels).
+.PHONY: check-library
+check-library:
+	@printf '#include <check.h>\nint main(void) { return 0; }\n' | \
+	    $(CC) $(check_cflags) -x c - -o /dev/null $(check_libs) 2> /dev/null || { \
+	    echo 'The tests need Check, a library for unit tests, and it is not installed: type make deps'; exit 1; }
+
+# ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
+# tests/mutants/mutants.txt as words, name:file:device.
+mutant_table := tests/mutants/mutants.txt
+mutant_rows := $(shell awk '/^mutant/ { name = $$2 } /^file/ { file = $$2 } /^caught/ { \
+    device = $$2 == "check" ? "check" : file ~ /\.cuh?$$/ ? "emulator" : "host"; \
+    print name ":" file ":" device }' $(mutant_table))
+
+# $(1): the mutated source or header, $(2): the chapter's folder, $(3): c or cu. What is compiled anew.
+mutant_recompiled = $(if $(filter %.c %.cu,$(1)),$(1),$(wildcard chapters/$(2)/*.$(3)))
+mutant_prefix = $(if $(filter host,$(1)),$(BUILD)/obj,$(BUILD)/obj/$(1))
+mutant_host = $(CC) $(CPPFLAGS) $(C_FLAGS)
+mutant_emulator = $(CXX) $(CPPFLAGS) $(CU_FLAGS)
+mutant_check = $(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -fsanitize=thread -DATTN_CHECK
+mutant_runtime_emulator = $(call objects,$(runtime_sources))
+mutant_runtime_check = $(patsubst %,$(BUILD)/obj/check/%.o,$(check_sources))
+
+# $(1): name, $(2): file, $(3): device, $(4): the chapter's folder, $(5): its number, $(6): c or cu.
+# The changed file lies in a folder of its own that is searched before the project's; all other objects
+# are the real module's, which must therefore be there first. Where the text to change is not found, no
+# module is made, and the mutant's test fails: the other tests still run.
+define mutant_module
+mutant_modules += $(BUILD)/mutants/$(1)/$(3)/$(5).so
+$(BUILD)/mutants/$(1)/$(3)/$(5).so: $(wildcard chapters/$(4)/*.*) $(mutant_table) tests/mutants/mutate.awk $(BUILD)/$(3)/$(5).so
+	$$(call say,mutant,$(1))
+	@mkdir -p $(BUILD)/mutants/$(1)/chapters/$(4) $(BUILD)/mutants/$(1)/$(3)
+	@rm -f $$@ $(BUILD)/mutants/$(1)/*.o
+	$(quiet)awk -v name=$(1) -f tests/mutants/mutate.awk $(mutant_table) $(2) > $(BUILD)/mutants/$(1)/$(2) || exit 0; \
+	for source in $(call mutant_recompiled,$(2),$(4),$(6)); do \
+	    changed=$(BUILD)/mutants/$(1)/$$$$source; \
+	    object=$(BUILD)/mutants/$(1)/$$$$(basename $$$$source).o; \
+	    [ -f $$$$changed ] || changed=$$$$source; \
+	    $(subst -I.,-I$(BUILD)/mutants/$(1) -I.,$(mutant_$(3))) -Wno-all -Wno-extra -c $$$$changed -o $$$$object || exit 1; \
+	done; \
+	$(if $(filter host,$(3)),$(CC) $(C_FLAGS),$(CXX) $(OPENMP) $(SAN)) $(MODULE) \
+	    $(BUILD)/mutants/$(1)/*.o \
+	    $(patsubst %,$(call mutant_prefix,$(3))/%.o,$(filter-out $(call mutant_recompiled,$(2),$(4),$(6)),$(wildcard chapters/$(4)/*.$(6)))) \
+	    $(mutant_runtime_$(3)) $(library) -o $$@ $(LIBS)
+endef
+mutant_field = $(word $(2),$(subst :, ,$(1)))
+mutant_chapter = $(word 2,$(subst /, ,$(call mutant_field,$(1),2)))
+$(foreach m,$(mutant_rows),$(eval $(call mutant_module,$(call mutant_field,$(m),1),$(call mutant_field,$(m),2),$(call mutant_field,$(m),3),$(call mutant_chapter,$(m)),$(firstword $(subst -, ,$(call mutant_chapter,$(m)))),$(if $(filter host,$(call mutant_field,$(m),3)),c,cu))))
+
+.PHONY: mutants
+mutants: $(mutant_modules)
+
+include tests/seeded-bugs/seeded.mk
+
+# ---- running -------------------------------------------------------------------------------------------
+test_arguments = $(if $(DEVICE),--device $(DEVICE)) $(if $(SUITE),--suite $(SUITE))
+.PHONY: test-sanitize test-sanitized
+test: build $(test_program) $(seeded_programs) $(mutant_modules)
+	@$(test_program) $(test_arguments)
+
+# One compiler and one level of the seeded bugs, and no mutants.
+test-quick: build $(test_program) $(filter %-$(notdir $(CXX))-O1,$(seeded_programs))
+	@$(test_program) --quick $(test_arguments)
+
+# The same tests under gcc's address and undefined-behaviour sanitizers. The check build is a sanitizer
+# itself and does not go together with these; mutants are wrong on purpose, and are left out.
+SANITIZERS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+test-sanitize:
+	@$(MAKE) --no-print-directory BUILD=build/asan CC=gcc CXX=g++ SAN='$(SANITIZERS)' OPT=-O1 \
+	    EMULATOR_OPT=-O1 test-sanitized
+test-sanitized: $(program) $(host_modules) $(filter $(BUILD)/emulator/%,$(emulated_modules)) $(test_program) $(seeded_programs)
+	@$(test_program) $(test_arguments)
