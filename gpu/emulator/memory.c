@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if !defined(MAP_NORESERVE)
 #define MAP_NORESERVE 0
@@ -29,10 +30,18 @@ static char *reserve(size_t bytes, int protection) {
     return p == MAP_FAILED ? NULL : p;
 }
 
+static uint64_t physical_memory(void) {
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : (uint64_t)16 << 30;
+}
+
 attn_status emu_memory_open(void) {
     if (range) return attn_ok();
-    // Address space costs nothing, but a system may limit it: ask for less until it agrees.
-    for (span = (size_t)1 << 38; span >= (size_t)1 << 30; span /= 2) {
+    // Twice the machine's memory leaves room between buffers. Address space costs nothing, but a system
+    // may limit it: ask for less until it agrees.
+    span = (size_t)1 << 30;
+    while (span < 2 * physical_memory()) span *= 2;
+    for (; span >= (size_t)1 << 30; span /= 2) {
         range = reserve(2 * span, PROT_NONE);
         if (!range) continue;
         buffer_of_slot =
