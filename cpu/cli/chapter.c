@@ -1,6 +1,7 @@
 // chapter.c -- attention chapter N: proves the chapter's stages, measures them, says PASS or FAIL.
 #include "cpu/cli/chapter.h"
 #include "cpu/cli/commands.h"
+#include "cpu/cli/recorded.h"
 #include "cpu/fma_probe.h"
 
 #include <stdio.h>
@@ -230,10 +231,12 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     if (status.code == ATTN_OK) status = measure(&modules, &chapter, o, &in, &m);
     if (status.code == ATTN_OK) status = all_refused(&chapter, &m);
     if (status.code == ATTN_OK) {
-        if (o->csv)
+        if (o->csv) {
             attn_print_chapter_csv(&chapter, &m);
-        else
+        } else {
             attn_print_tables(&chapter, &m);
+            attn_print_recorded(&chapter);
+        }
         const int failed =
             proof.golden_failed + proof.real_failed + proof.checked_failed + m.failed;
         *exit_status = o->csv ? failed > 0 : print_verdict(&chapter, &proof, &m);

@@ -1,0 +1,100 @@
+// recorded.c -- see recorded.h.
+//
+// A file begins with lines of provenance after #, then a line of column names, then rows; see
+// bench_gpu.c, which writes them. Columns are found by name.
+#include "cpu/cli/recorded.h"
+#include "cpu/cli/table.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PATH = 4096, MAX_LINE = 1024, MAX_COLUMNS = 32 };
+
+static attn_table table; // too large for a stack
+
+typedef struct columns {
+    int count;
+    char *text[MAX_COLUMNS]; // into the line that was split
+} columns;
+
+static void split(char *line, columns *c) {
+    c->count = 0;
+    line[strcspn(line, "\r\n")] = 0;
+    for (char *field = line; field && c->count < MAX_COLUMNS;) {
+        char *comma = strchr(field, ',');
+        if (comma) *comma = 0;
+        c->text[c->count++] = field;
+        field = comma ? comma + 1 : NULL;
+    }
+}
+
+static const char *value_of(const columns *heads, const columns *row, const char *name) {
+    for (int i = 0; i < heads->count && i < row->count; i++)
+        if (strcmp(heads->text[i], name) == 0) return row->text[i];
+    return "";
+}
+
+static int is_shown(const attn_chapter *chapter, const char *stage) {
+    for (int i = 0; i < chapter->count; i++)
+        if (strcmp(chapter->row[i]->stage->name, stage) == 0) return 1;
+    return 0;
+}
+
+static void add_row(const columns *heads, const columns *row) {
+    attn_table_row(&table);
+    attn_table_cell(&table, "%s", value_of(heads, row, "stage"));
+    attn_table_cell(&table, "%s", value_of(heads, row, "pass"));
+    attn_table_cell(&table, "B=%s H=%s N=%s d=%s%s", value_of(heads, row, "batch"),
+                    value_of(heads, row, "heads"), value_of(heads, row, "kv_len"),
+                    value_of(heads, row, "head_dim"),
+                    strcmp(value_of(heads, row, "causal"), "1") == 0 ? " causal" : "");
+    attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "model_read_bytes")) / 1e6);
+    attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "model_written_bytes")) / 1e6);
+    attn_table_cell(&table, "%.4g", atof(value_of(heads, row, "ms")));
+    attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "tflops")));
+}
+
+static void print_file(const char *path, const attn_chapter *chapter) {
+    static const char *const titles[] = {"stage",      "pass", "problem", "read MB",
+                                         "written MB", "ms",   "TFLOP/s", NULL};
+    char line[MAX_LINE], head_line[MAX_LINE] = "", machine[MAX_LINE] = "";
+    columns heads = {0, {NULL}}, row;
+    FILE *file = fopen(path, "r");
+    if (!file) return;
+    attn_table_begin(&table, titles);
+    while (fgets(line, sizeof line, file)) {
+        if (line[0] == '#') {
+            if (!machine[0]) snprintf(machine, sizeof machine, "%s", line + 2);
+        } else if (heads.count == 0) {
+            memcpy(head_line, line, sizeof line);
+            split(head_line, &heads);
+        } else {
+            split(line, &row);
+            if (is_shown(chapter, value_of(&heads, &row, "stage"))) add_row(&heads, &row);
+        }
+    }
+    fclose(file);
+    if (table.rows == 0) return;
+    machine[strcspn(machine, "\n")] = 0;
+    printf("\nRecorded on %s (%s); bytes are the closed form's\n", machine, path);
+    attn_table_print(&table, 4);
+}
+
+void attn_print_recorded(const attn_chapter *chapter) {
+    char folder[MAX_PATH], path[MAX_PATH + 300];
+    snprintf(folder, sizeof folder, "plots/recorded");
+    if (access(folder, R_OK) != 0)
+        snprintf(folder, sizeof folder, "%s/../plots/recorded", attn_modules_folder());
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (!dot || strcmp(dot, ".csv") != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        print_file(path, chapter);
+    }
+    if (directory) closedir(directory);
+}
