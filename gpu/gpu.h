@@ -25,9 +25,9 @@
 #include "gpu/device.h"
 
 #if defined(__CUDACC__)
-#    include "gpu/cuda/kernel.h"
+#include "gpu/cuda/kernel.h"
 #else
-#    include "gpu/emulator/kernel.h"
+#include "gpu/emulator/kernel.h"
 #endif
 
 #endif

@@ -343,12 +343,10 @@ static attn_status run_many_buffers(seeded_memory) {
 
 // ---- after a finding, the next launch is as good as any ----
 static __global__ void bad(float *b) {
-    GPU_SHARED(float, tile, [64]);
-    tile[threadIdx.x] = 0;
     if (threadIdx.x < 40)
         __syncthreads();
     else
-        hbm_store(&b[-1], 0.0f);
+        hbm_store(b - 1, 0.0f);
 }
 static attn_status run_after_a_finding(seeded_memory m) {
     if (strcmp(gpu_device()->kind, "gpu") == 0) return run_pipeline(m);
