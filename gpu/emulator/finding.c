@@ -44,6 +44,7 @@ static int look_up(const void *code, char *text, size_t size) {
     char here[1000];
     const size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
     if (length && strncmp(start, here, length) == 0 && start[length] == '/') start += length + 1;
+    if (strncmp(start, "./", 2) == 0) start += 2;
     snprintf(text, size, "%s", start);
     return 1;
 }
