@@ -49,7 +49,7 @@ CPPFLAGS += -I.
 WARN := -Wall -Wextra $(if $(WERROR),-Werror)
 COMMON = $(WARN) -g $(MARCH) $(OPENMP) $(SAN) -fPIC -fvisibility=hidden -MMD -MP
 C_FLAGS = -std=gnu11 $(OPT) $(COMMON)
-CU_FLAGS = -x c++ -std=c++17 $(EMULATOR_OPT) $(COMMON)
+CU_FLAGS = -x c++ -std=c++17 -Wno-unknown-pragmas $(EMULATOR_OPT) $(COMMON)
 # A module with a name that nobody defines fails where it is linked, not where it is loaded (sanitizers
 # define theirs in the program; on macOS this is the linker's own habit).
 darwin := $(filter Darwin,$(shell uname -s))
@@ -123,15 +123,10 @@ $(BUILD)/obj/emulator/%.cu.o: %.cu $(flags)
 	$(quiet)$(CXX) $(CPPFLAGS) $(CU_FLAGS) -c $< -o $@
 
 # -fsanitize=thread makes the compiler announce each memory access; gpu/emulator answers, not libtsan.
-$(BUILD)/obj/check/%.cu.o: %.cu $(flags)
+$(BUILD)/obj/check/%.cu.o: %.cu $(flags) gpu/emulator/check_cxx.sh
 	@mkdir -p $(@D)
 	$(call say,check,$<)
-	$(quiet)$(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -fsanitize=thread -DATTN_CHECK -c $< -o $@
-
-$(BUILD)/obj/check/%.c.o: %.c $(flags)
-	@mkdir -p $(@D)
-	$(call say,check,$<)
-	$(quiet)$(CC) $(CPPFLAGS) $(C_FLAGS) -DATTN_CHECK -c $< -o $@
+	$(quiet)sh gpu/emulator/check_cxx.sh $(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -c $< -o $@
 
 define emulator_modules
 emulated_modules += $(BUILD)/emulator/$(2).so $(BUILD)/check/$(2).so
@@ -140,7 +135,7 @@ $(BUILD)/emulator/$(2).so: $(patsubst %,$(BUILD)/obj/emulator/%.o,$(call sources
 	@mkdir -p $$(@D)
 	$$(call say,link,$$@)
 	$(quiet)$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)
-$(BUILD)/check/$(2).so: $(patsubst %,$(BUILD)/obj/check/%.o,$(call sources_cu,$(1)) $(check_sources)) $(library)
+$(BUILD)/check/$(2).so: $(patsubst %,$(BUILD)/obj/check/%.o,$(call sources_cu,$(1))) $(call objects,$(check_sources)) $(library)
 	@mkdir -p $$(@D)
 	$$(call say,link,$$@)
 	$(quiet)$(CXX) $(OPENMP) $(SAN) $(MODULE) $$^ -o $$@ $(LIBS)

@@ -32,9 +32,9 @@ mutant_recompiled = $(if $(filter %.c %.cu,$(1)),$(1),$(wildcard chapters/$(2)/*
 mutant_prefix = $(if $(filter host,$(1)),$(BUILD)/obj,$(BUILD)/obj/$(1))
 mutant_host = $(CC) $(CPPFLAGS) $(C_FLAGS)
 mutant_emulator = $(CXX) $(CPPFLAGS) $(CU_FLAGS)
-mutant_check = $(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1 -fsanitize=thread -DATTN_CHECK
+mutant_check = sh gpu/emulator/check_cxx.sh $(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1
 mutant_runtime_emulator = $(call objects,$(runtime_sources))
-mutant_runtime_check = $(patsubst %,$(BUILD)/obj/check/%.o,$(check_sources))
+mutant_runtime_check = $(call objects,$(check_sources))
 
 # $(1): name, $(2): file, $(3): device, $(4): the chapter's folder, $(5): its number, $(6): c or cu.
 # The changed file lies in a folder of its own that is searched before the project's; all other objects

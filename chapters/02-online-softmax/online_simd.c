@@ -159,7 +159,9 @@ VECTOR_NOINLINE int product_would_leak(const tile *t) {
     return zero != 0; // that is, NaN
 }
 
-// The same as values(), where it would leak: slow, and hardly ever needed.
+// The same as values(), where it would leak: slow, and hardly ever needed. What is chosen is the
+// number of V, not the product, so that each step rounds as it does there: the results are the same
+// bits, whatever the masked rows of V hold.
 static void values_selected(const tile *t) {
     const size_t d = (size_t)t->d;
     for (int v = 0; v < VECTORS; v++) {
@@ -168,8 +170,10 @@ static void values_selected(const tile *t) {
             float *o = t->o + c * BLOCK_QUERIES + v * LANES;
             vfloat sum = vector_load(o) * t->alpha[v];
             for (int j = t->j0; j < t->j1; j++) {
-                const vfloat x = vector_load(score_at(t, j, v)) * t->head.v[(size_t)j * d + c];
-                sum += vector_select(sees(t->band, i, j), x, vector_of(0));
+                const vfloat x =
+                    vector_select(sees(t->band, i, j), vector_of(t->head.v[(size_t)j * d + c]),
+                                  vector_of(0));
+                sum += vector_load(score_at(t, j, v)) * x;
             }
             vector_store(o, sum);
         }
