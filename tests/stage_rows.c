@@ -25,6 +25,7 @@ static void look(stage_rows *rows) {
     for (int i = 0; i < modules.stage_count && i < MAX_STAGE_ROWS; i++) {
         stage_row *row = &rows->row[rows->count++];
         row->chapter = modules.stage[i].module->chapter;
+        row->features = modules.stage[i].stage->features;
         snprintf(row->stage, sizeof row->stage, "%s", modules.stage[i].stage->name);
         snprintf(row->device, sizeof row->device, "%s", modules.stage[i].module->device->kind);
     }

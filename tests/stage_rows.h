@@ -8,6 +8,7 @@ enum { MAX_STAGE_ROWS = 256 };
 
 typedef struct stage_row {
     int chapter;
+    unsigned features; // attn_stage.features
     char stage[48], device[16];
 } stage_row;
 

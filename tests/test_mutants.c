@@ -68,11 +68,11 @@ static const situation situations[] = {
     // The first rows see only scores near -250, the maximum keeps rising.
     {1, 1, 1, 300, 300, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
     // The maximum comes first, what follows lies far below.
-    {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 0, 0, -1, ATTN_INPUT_RISING, PLAIN},
+    {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 150, 0, -1, ATTN_INPUT_RISING, PLAIN},
     {1, 1, 1, 33, 300, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL, MINUS_INFINITY_FIRST},
     {1, 1, 1, 33, 100, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL,
      MINUS_INFINITY_FIRST}, // all
-    {1, 2, 2, 70, 70, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_NORMAL, NAN_LAST},
+    {1, 2, 2, 200, 200, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, NAN_LAST},
     {1, 1, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 7, 1, ATTN_INPUT_WIDE, PLAIN},
     {2, 2, 1, 20, 30, 64, ATTN_CAUSAL_TOP_LEFT, 0, 0, 0, ATTN_INPUT_NORMAL, PLAIN},
 };

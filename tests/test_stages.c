@@ -169,34 +169,51 @@ void family_real_input(const attn_loaded_stage *row, test_failures *failures) {
 }
 
 // ---- the suite -----------------------------------------------------------------------------------------
+// Where and when a family runs: everywhere, but for these.
+enum {
+    NOT_QUICK = 1,       // not in a quick run
+    NOT_CHECK = 2,       // not on the check build, which is slow
+    NOT_QUICK_CHECK = 4, // not on the check build in a quick run
+    ONLY_HOST = 8,
+    ONLY_TILES = 16, // of stages whose tiles can be chosen
+};
 static const struct {
     const char *name;
     test_family *run;
-    int in_quick, on_check; // whether in a quick run, and on the slow check build
+    int where;
 } families[] = {
-    {"sizes", family_sizes, 1, 1},
-    {"logits", family_logits, 1, 0},
-    {"empty problems", family_empty, 1, 1},
-    {"tile sizes", family_tiles, 1, 0},
-    {"golden cases", family_golden, 1, 1},
-    {"real input", family_real_input, 0, 0},
-    {"values no query sees", family_unseen_values, 1, 1},
-    {"values some queries see", family_values_some_see, 1, 0},
-    {"values queries see", family_visible_values, 1, 0},
-    {"rows without keys", family_rows_without_keys, 1, 1},
-    {"scores all minus infinity", family_scores_all_minus_infinity, 1, 1},
-    {"guarded memory", family_guarded_memory, 1, 0},
-    {"inputs unchanged", family_inputs_unchanged, 1, 1},
-    {"repeatable", family_repeatable, 1, 1},
-    {"any number of threads", family_threads, 1, 0},
-    {"extra memory", family_extra_memory, 1, 1},
-    {"refusals", family_refusals, 1, 1},
-    {"causal is full attention on each prefix", family_causal_is_full_on_prefixes, 1, 0},
-    {"a window as wide as N", family_wide_window, 1, 0},
-    {"grouped heads are repeated K and V", family_grouped_is_repeated, 1, 0},
-    {"permuted keys", family_permuted_keys, 1, 0},
+    {"sizes", family_sizes, 0},
+    {"logits", family_logits, NOT_CHECK},
+    {"empty problems", family_empty, 0},
+    {"tile sizes", family_tiles, NOT_CHECK | ONLY_TILES},
+    {"golden cases", family_golden, NOT_QUICK_CHECK},
+    {"real input", family_real_input, NOT_QUICK | NOT_CHECK},
+    {"values no query sees", family_unseen_values, 0},
+    {"values some queries see", family_values_some_see, NOT_CHECK},
+    {"values queries see", family_visible_values, NOT_CHECK},
+    {"rows without keys", family_rows_without_keys, 0},
+    {"scores all minus infinity", family_scores_all_minus_infinity, 0},
+    {"guarded memory", family_guarded_memory, ONLY_HOST},
+    {"inputs unchanged", family_inputs_unchanged, 0},
+    {"repeatable", family_repeatable, 0},
+    {"any number of threads", family_threads, NOT_CHECK},
+    {"extra memory", family_extra_memory, 0},
+    {"refusals", family_refusals, 0},
+    {"causal is full attention on each prefix", family_causal_is_full_on_prefixes, NOT_CHECK},
+    {"a window as wide as N", family_wide_window, NOT_CHECK},
+    {"grouped heads are repeated K and V", family_grouped_is_repeated, NOT_CHECK},
+    {"permuted keys", family_permuted_keys, NOT_CHECK},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
+
+static int runs_on(const stage_row *row, int where) {
+    const int host = strcmp(row->device, "host") == 0, check = strcmp(row->device, "check") == 0;
+    if (where & NOT_QUICK && test_run.quick) return 0;
+    if (where & NOT_CHECK && check) return 0;
+    if (where & NOT_QUICK_CHECK && check && test_run.quick) return 0;
+    if (where & ONLY_HOST && !host) return 0;
+    return !(where & ONLY_TILES) || row->features & ATTN_HAS_TILE_SIZES;
+}
 
 static const stage_rows *rows;
 
@@ -214,10 +231,6 @@ START_TEST(modules_load) {
     ck_assert_msg(rows->count > 0, "no stage is built in %s", attn_modules_folder());
 }
 END_TEST
-
-static int is_device_of(const stage_row *row, const char *device) {
-    return strcmp(row->device, device) == 0;
-}
 
 Suite *stages_suite(void) {
     Suite *suite = suite_create("stages");
@@ -240,13 +253,7 @@ Suite *stages_suite(void) {
         snprintf(names[r], sizeof names[r], "%s on %s", rows->row[r].stage, rows->row[r].device);
         TCase *tests = tcase_create(names[r]);
         for (int f = 0; f < FAMILIES; f++) {
-            if (test_run.quick && !families[f].in_quick) continue;
-            if (is_device_of(&rows->row[r], "check") && !families[f].on_check) continue;
-            if (is_device_of(&rows->row[r], "check") && test_run.quick &&
-                families[f].run == family_golden)
-                continue; // ten seconds
-            if (families[f].run == family_guarded_memory && !is_device_of(&rows->row[r], "host"))
-                continue;
+            if (!runs_on(&rows->row[r], families[f].where)) continue;
             const int at = r * FAMILIES + f;
             tcase_add_loop_test(tests, stage_goes_through, at, at + 1);
         }
