@@ -17,7 +17,7 @@ $(call objects,$(test_sources)): | check-library
 .PHONY: check-library
 check-library:
 	@printf '#include <check.h>\nint main(void) { return 0; }\n' | \
-	    $(CC) $(check_cflags) -x c - -o /dev/null $(check_libs) 2> /dev/null || { \
+	    $(CC) $(check_cflags) -x c - -x none -o /dev/null $(check_libs) 2> /dev/null || { \
 	    echo 'The tests need Check, a library for unit tests, and it is not installed: type make deps'; exit 1; }
 
 # ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
