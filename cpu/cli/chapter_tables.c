@@ -70,6 +70,7 @@ static void print_refusals(const attn_measurement *m, int host) {
 static void print_host(const attn_measurement *m, attn_pass pass) {
     static const char *const heads[] = {"stage",   "max error",   "allowed",         "GFLOP", "ms",
                                         "GFLOP/s", "of FMA peak", "extra memory MB", NULL};
+    int disturbed = 0; // faster than the peak: another program had the processor during the probe
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
@@ -81,13 +82,20 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
         add_flops_cell(stage, &m->problem, pass);
         attn_table_cell(&table, "%.3g", seconds * 1e3);
         attn_table_cell(&table, "%.1f", rate);
-        attn_table_cell(&table, "%.2f", m->fma_peak > 0 ? rate / m->fma_peak : 0);
+        disturbed |= rate > m->fma_peak;
+        if (rate > m->fma_peak)
+            attn_table_cell(&table, "?");
+        else
+            attn_table_cell(&table, "%.2f", rate / m->fma_peak);
         attn_table_cell(&table, "%.6g", (double)stage->proof.run.extra_bytes[pass] / 1e6);
     }
     if (table.rows == 0) return;
     printf("\n%s on this CPU (median of the repeats; peak: %.0f GFLOP/s of fp32 multiply-adds)\n",
            pass == ATTN_FORWARD ? "Forward" : "Backward", m->fma_peak);
     attn_table_print(&table, 4);
+    if (disturbed)
+        printf(
+            "    ?: above the measured peak, so another program slowed the probe; run it again.\n");
 }
 
 // ---- stages on a device ----
