@@ -116,6 +116,19 @@ static attn_status random_input(const attn_options *o, const attn_chapter *chapt
     return attn_ok();
 }
 
+// Asked before anything is filled or proved: a problem too large for all of the chapter's stages.
+static attn_status check_memory(const attn_chapter *chapter, const attn_problem *problem) {
+    attn_status first = attn_ok();
+    for (int i = 0; i < chapter->count; i++) {
+        const attn_loaded_stage *row = chapter->row[i];
+        if (!attn_chapter_owns(chapter, row)) continue;
+        const attn_status fits = attn_run_fits(row, problem, row->stage->backward != NULL);
+        if (fits.code == ATTN_OK) return fits;
+        if (first.code == ATTN_OK) first = fits;
+    }
+    return first;
+}
+
 // ---- measuring ----
 static int threads(void) {
 #ifdef _OPENMP
@@ -226,6 +239,7 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     memset(&in, 0, sizeof in);
     ATTN_TRY(attn_load_devices(o->device, &modules));
     ATTN_TRY(collect(&modules, o, &chapter));
+    if (!o->input_folder) ATTN_TRY(check_memory(&chapter, &o->problem));
     attn_status status = o->input_folder ? load_input(o, &in) : random_input(o, &chapter, &in);
     if (status.code == ATTN_OK) status = attn_problem_check(&in.loaded.problem);
     // Proof before measurement: a fast wrong answer is not worth a table.

@@ -205,22 +205,24 @@ static const char *growth(double ratio) {
     return ratio > 0 ? "does not grow with N" : "none";
 }
 
+// From N to 2 N; problems shorter than a few tiles say little about growth, so from 1024 at least.
 static void print_growth(const attn_measurement *m, const attn_loaded_stage *row) {
-    attn_problem twice = m->problem;
-    if (twice.q_len == 0 || twice.kv_len == 0 || twice.q_len >= 1 << 28 || twice.kv_len >= 1 << 28)
-        return;
+    enum { LEAST = 1024 };
+    attn_problem once = m->problem;
+    if (once.q_len < LEAST || once.kv_len < LEAST) once.q_len = once.kv_len = LEAST;
+    attn_problem twice = once;
     twice.q_len *= 2, twice.kv_len *= 2;
-    const attn_traffic once = model_of(row, &m->problem, ATTN_FORWARD);
-    const attn_traffic more = model_of(row, &twice, ATTN_FORWARD);
-    if (attn_traffic_total(&once).read == 0) return; // an empty batch
+    if (once.batch == 0 || attn_problem_check(&twice).code != ATTN_OK) return;
+    const attn_traffic before = model_of(row, &once, ATTN_FORWARD);
+    const attn_traffic after = model_of(row, &twice, ATTN_FORWARD);
     const double read =
-        (double)attn_traffic_total(&more).read / (double)attn_traffic_total(&once).read;
-    const double extra = (double)attn_extra_bytes(row->stage, &m->problem, ATTN_FORWARD, NULL);
-    const double extra_more = (double)attn_extra_bytes(row->stage, &twice, ATTN_FORWARD, NULL);
-    printf("    %d %s, twice the N: read x %.2f (%s)", row->module->chapter, row->stage->name, read,
-           growth(read));
+        (double)attn_traffic_total(&after).read / (double)attn_traffic_total(&before).read;
+    const double extra = (double)attn_extra_bytes(row->stage, &once, ATTN_FORWARD, NULL);
+    const double extra_after = (double)attn_extra_bytes(row->stage, &twice, ATTN_FORWARD, NULL);
+    printf("    %d %s, N %lld -> %lld: read x %.2f (%s)", row->module->chapter, row->stage->name,
+           (long long)once.kv_len, (long long)twice.kv_len, read, growth(read));
     if (extra > 0)
-        printf(", extra memory x %.2f (%s)\n", extra_more / extra, growth(extra_more / extra));
+        printf(", extra memory x %.2f (%s)\n", extra_after / extra, growth(extra_after / extra));
     else
         printf(", no extra memory\n");
 }
