@@ -75,7 +75,8 @@ mutants: $(mutant_modules)
 include tests/seeded-bugs/seeded.mk
 
 # ---- running -------------------------------------------------------------------------------------------
-test_arguments = $(if $(DEVICE),--device $(DEVICE)) $(if $(SUITE),--suite $(SUITE))
+# QUICK=1: fewer and smaller cases of every suite.
+test_arguments = $(if $(QUICK),--quick) $(if $(DEVICE),--device $(DEVICE)) $(if $(SUITE),--suite $(SUITE))
 .PHONY: test-sanitize test-sanitized
 test: build $(test_program) $(seeded_programs) $(mutant_modules)
 	@$(test_program) $(test_arguments)
