@@ -11,7 +11,7 @@
 #include <mach-o/dyld.h>
 #endif
 
-const char *const attn_device_kinds[] = {"host", "emulator", "check", "gpu", NULL};
+const char *const attn_device_kinds[] = {"host", "emulator", "check", "gpu", "count", NULL};
 
 enum { MAX_CHAPTER = 99, MAX_PATH = 4096 };
 

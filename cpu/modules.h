@@ -22,7 +22,7 @@ typedef struct attn_modules {
     attn_loaded_stage stage[ATTN_MAX_STAGES];
 } attn_modules;
 
-// Loads the modules of one device ("host", "emulator", "check", "gpu"). Not an error: a device whose
+// Loads the modules of one device ("host", "emulator", "check", "gpu", "count"). Not an error: a device whose
 // folder is absent or that open() refuses, it has no stages. ATTN_IO: a module that is there but
 // cannot be loaded, or was built for another version of stage.h.
 attn_status attn_modules_load(const char *device, attn_modules *modules);

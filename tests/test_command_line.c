@@ -124,7 +124,7 @@ START_TEST(unknown_words_are_refused) {
     run("chapter", "98", NULL);
     expect_refused("98|list");
     run("list", "--device", "tpu", NULL);
-    expect_refused("tpu|host, emulator, check or gpu");
+    expect_refused("tpu|host, emulator, check, gpu or count");
     run("list", "--n", "8", NULL);
     expect_refused("--n|list");
     run("check", "naive-ish", "--case", "tests/golden/one", NULL);
