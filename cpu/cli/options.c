@@ -59,7 +59,8 @@ static const option_row rows[] = {
     {"--input", "DIR", ATTN_COMMAND_CHAPTER, "measure on q.npy, k.npy, v.npy of this folder", 0},
     {"--case", "DIR", CASE, "the case: q.npy, k.npy, v.npy, case.txt and what is expected", 0},
     {"--out", "DIR", ATTN_COMMAND_RUN, "where the results go: o.npy, lse.npy and the gradients", 0},
-    {"--device", "DEVICE", CASE | PROBLEM | ATTN_COMMAND_LIST, "host, emulator, check, gpu or count", 0},
+    {"--device", "DEVICE", CASE | PROBLEM | ATTN_COMMAND_LIST,
+     "host, emulator, check, gpu or count", 0},
     {"--no-fallback", NULL, ATTN_COMMAND_RUN,
      "refuse what STAGE cannot do instead of naming another", 0},
     {"--pass", "PASS", BYTES, "forward or backward (forward)", 0},
@@ -68,7 +69,8 @@ static const option_row rows[] = {
     {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
     {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
      "renew the generated table in this file; may be repeated", 0},
-    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN & ~ATTN_COMMAND_PASS, "print comma-separated values", 0},
+    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN & ~ATTN_COMMAND_PASS, "print comma-separated values",
+     0},
     {"--help", NULL, EVERY, "this text", 0},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -145,7 +147,8 @@ static attn_status parse_device(const char *text, const char **out) {
     static const char *const known[] = {"host", "emulator", "check", "gpu", "count"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(text, known[i]) == 0) return *out = known[i], attn_ok();
-    return attn_error(ATTN_BAD_INPUT, "--device is '%s'; it must be host, emulator, check, gpu or count", text);
+    return attn_error(ATTN_BAD_INPUT,
+                      "--device is '%s'; it must be host, emulator, check, gpu or count", text);
 }
 
 typedef struct raw_knobs { // before defaults depend on each other

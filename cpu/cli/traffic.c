@@ -1,2 +1,5 @@
 #include "cpu/cli/commands.h"
-int attn_command_traffic(const attn_options *o) { (void)o; return 2; }
+int attn_command_traffic(const attn_options *o) {
+    (void)o;
+    return 2;
+}

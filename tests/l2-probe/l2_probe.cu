@@ -25,7 +25,8 @@ __global__ void empty_l2(const float4 *scratch, size_t count, float *never) {
 __global__ void sweep_read(const float4 *array, size_t count, int shift, float *never) {
     const size_t share = count / gridDim.x, block = (blockIdx.x + shift) % gridDim.x;
     float sum = 0;
-    for (size_t i = threadIdx.x; i < share; i += THREADS) sum += __ldcg(&array[block * share + i]).x;
+    for (size_t i = threadIdx.x; i < share; i += THREADS)
+        sum += __ldcg(&array[block * share + i]).x;
     if (sum == 1) *never = sum;
 }
 

@@ -1,0 +1,26 @@
+// gpus.h -- the GPU that the emulator stands for: what a block may have, and what its caches hold.
+#ifndef GPU_EMULATOR_GPUS_H
+#define GPU_EMULATOR_GPUS_H
+
+#include "cpu/status.h"
+
+#include <stddef.h>
+
+typedef struct emu_gpu {
+    const char *name;
+    int block_shared_kb; // shared memory that one block may have
+    // A multiprocessor: its threads and blocks at a time, its shared memory, and that with its L1.
+    int threads, blocks, shared_kb, unified_kb;
+    int multiprocessors, l2_mb; // reported by cudaGetDeviceProperties; MB of 2^20 bytes
+} emu_gpu;
+
+// Reads EMULATED_GPU: "A100", or "H200/16" for a sixteenth of one (of its multiprocessors and of its L2):
+// what such a part does with a sixteenth of the heads, the whole does with all of them.
+attn_status emu_gpu_choose(void);
+const emu_gpu *emu_gpu_chosen(void);
+const char *emu_gpu_name(void);    // "H200/16"
+size_t emu_shared_limit(void);     // bytes a block may have
+int emu_gpu_multiprocessors(void); // of the part, at least 1
+size_t emu_gpu_l2_bytes(void);     // of the part, in proportion to its multiprocessors
+
+#endif
