@@ -188,7 +188,7 @@ all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
-.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables clean
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu clean
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@printf '  make %-12s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
@@ -224,6 +224,13 @@ check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages un
 
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
 	$(program) bench $(KNOBS) $(if $(CSV)$(filter gpu,$(DEVICE)),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
+
+traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(count_modules)) ## bytes by formula, by count and behind the L2: N= TO= PASS= DEVICE=gpu CSV=1
+	@$(program) traffic $(KNOBS) $(call knob,TO,to) $(call knob,PASS,pass)
+
+ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
+	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
+	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
 
 formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 format: ## runs clang-format over all sources

@@ -1,8 +1,7 @@
 // dram.h -- what reaches DRAM: a model of the caches between the multiprocessors and the memory.
 //
 // While it is on, every block leaves a trace of the lines that its warps ask for (trace.c). As many
-// blocks as the chosen GPU runs at once are then replayed side by side against one L1 cache a
-// multiprocessor and the L2 (dram.c), in the order in which a GPU starts them. While it is off, it costs
+// blocks as the chosen GPU runs at once are then replayed side by side against its L2 (dram.c), in the order in which a GPU starts them. While it is off, it costs
 // the emulator one comparison an access.
 #ifndef GPU_EMULATOR_DRAM_H
 #define GPU_EMULATOR_DRAM_H
@@ -11,12 +10,10 @@
 #include "gpu/emulator/runtime.h"
 
 // ---- trace.c: one block's requests, in the order in which its warps make them ----
-enum { EMU_TRACE_WRITE = 1, EMU_TRACE_PAST_L1 = 2 };
-
 typedef struct emu_run { // lines one after another, asked for with the same sectors
     uint64_t line;
     uint16_t lines;
-    uint8_t sectors, kind;
+    uint8_t sectors, write;
 } emu_run;
 
 typedef struct emu_trace {

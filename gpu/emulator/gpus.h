@@ -8,10 +8,9 @@
 
 typedef struct emu_gpu {
     const char *name;
-    int block_shared_kb; // shared memory that one block may have
-    // A multiprocessor: its threads and blocks at a time, its shared memory, and that with its L1.
-    int threads, blocks, shared_kb, unified_kb;
-    int multiprocessors, l2_mb; // reported by cudaGetDeviceProperties; MB of 2^20 bytes
+    int block_shared_kb;            // shared memory that one block may have
+    int threads, blocks, shared_kb; // of a multiprocessor at a time
+    int multiprocessors, l2_mb;     // reported by cudaGetDeviceProperties; MB of 2^20 bytes
 } emu_gpu;
 
 // Reads EMULATED_GPU: "A100", or "H200/16" for a sixteenth of one (of its multiprocessors and of its L2):

@@ -40,8 +40,7 @@ attn_status emu_launch(const char *kernel, uint3 grid, uint3 block, size_t dynam
                        void (*thread_main)(const void *arguments), const void *arguments);
 
 // ---- device memory ----
-// ATOMIC: with both. PAST_L1: the L1 cache takes no copy.
-typedef enum emu_kind { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4, EMU_PAST_L1 = 16 } emu_kind;
+typedef enum emu_kind { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 } emu_kind; // ATOMIC: with both
 
 // Checks and counts one access; returns where the bytes really are.
 void *emu_hbm(const void *address, size_t bytes, int kind, const char *site);

@@ -211,7 +211,6 @@ void *emu_hbm(const void *address, size_t bytes, int kind, const char *site) {
     if (__builtin_expect(thread->block->recorder != NULL, 0))
         emu_recorder_add(thread->block->recorder, thread->index, emu_memory_offset(address), kind);
     if (emu_check)
-        emu_check->hbm_access(thread, emu_memory_offset(address), bytes, kind & ~EMU_PAST_L1,
-                              emu_at(site));
+        emu_check->hbm_access(thread, emu_memory_offset(address), bytes, kind, emu_at(site));
     return (char *)address + (backing - range);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct list {
-    uint64_t *sectors; // the sector's number * 4 + kind
+    uint64_t *sectors; // the sector's number * 2, + 1: written
     int count, capacity;
 } list;
 
@@ -33,7 +33,7 @@ void emu_recorder_start(emu_recorder *recorder, emu_trace *trace) {
     for (int i = 0; i < EMU_MAX_THREADS; i++) recorder->thread[i].count = 0;
 }
 
-static void add(emu_recorder *recorder, int thread, size_t offset, unsigned kind) {
+static void add(emu_recorder *recorder, int thread, size_t offset, unsigned write) {
     list *l = &recorder->thread[thread];
     if (l->count == l->capacity) {
         const int capacity = l->capacity ? 2 * l->capacity : 64;
@@ -41,20 +41,18 @@ static void add(emu_recorder *recorder, int thread, size_t offset, unsigned kind
         if (!bigger) abort(); // a trace with holes would be a wrong figure
         l->sectors = bigger, l->capacity = capacity;
     }
-    l->sectors[l->count++] = (uint64_t)(offset / EMU_SECTOR) * 4 + kind;
+    l->sectors[l->count++] = (uint64_t)(offset / EMU_SECTOR) * 2 + write;
 }
 
 void emu_recorder_add(emu_recorder *recorder, int thread, size_t offset, int kind) {
-    // The L2 does what is atomic, on a sector that it must have.
-    const unsigned past = kind & (EMU_PAST_L1 | EMU_ATOMIC) ? EMU_TRACE_PAST_L1 : 0;
-    if (kind & EMU_READ) add(recorder, thread, offset, past);
-    if (kind & EMU_WRITE) add(recorder, thread, offset, EMU_TRACE_WRITE);
+    if (kind & EMU_READ) add(recorder, thread, offset, 0);
+    if (kind & EMU_WRITE) add(recorder, thread, offset, 1); // an atomic addition does both
 }
 
-static void append(emu_trace *trace, uint64_t line, unsigned sectors, unsigned kind) {
+static void append(emu_trace *trace, uint64_t line, unsigned sectors, unsigned write) {
     emu_run *last = trace->count ? &trace->runs[trace->count - 1] : NULL;
     if (last && last->line + last->lines == line && last->sectors == sectors &&
-        last->kind == kind && last->lines < UINT16_MAX) {
+        last->write == write && last->lines < UINT16_MAX) {
         last->lines++;
         return;
     }
@@ -63,7 +61,7 @@ static void append(emu_trace *trace, uint64_t line, unsigned sectors, unsigned k
         trace->runs = realloc(trace->runs, trace->capacity * sizeof *trace->runs);
         if (!trace->runs) abort();
     }
-    const emu_run run = {line, 1, (uint8_t)sectors, (uint8_t)kind};
+    const emu_run run = {line, 1, (uint8_t)sectors, (uint8_t)write};
     trace->runs[trace->count++] = run;
 }
 
@@ -71,23 +69,23 @@ static void append(emu_trace *trace, uint64_t line, unsigned sectors, unsigned k
 static void request(emu_recorder *recorder, const list *lanes, int count, int at) {
     struct {
         uint64_t line;
-        unsigned sectors, kind;
+        unsigned sectors, write;
     } lines[EMU_WARP];
     int used = 0;
     for (int i = 0; i < count; i++) {
         if (at >= lanes[i].count) continue;
-        const uint64_t sector = lanes[i].sectors[at] / 4, line = sector / (EMU_LINE / EMU_SECTOR);
-        const unsigned kind = lanes[i].sectors[at] % 4;
+        const uint64_t sector = lanes[i].sectors[at] / 2, line = sector / (EMU_LINE / EMU_SECTOR);
+        const unsigned write = lanes[i].sectors[at] % 2;
         int k = used - 1; // neighbouring lanes mostly ask for the same line
-        while (k >= 0 && (lines[k].line != line || lines[k].kind != kind)) k--;
+        while (k >= 0 && (lines[k].line != line || lines[k].write != write)) k--;
         if (k < 0) {
             k = used++;
-            lines[k].line = line, lines[k].kind = kind, lines[k].sectors = 0;
+            lines[k].line = line, lines[k].write = write, lines[k].sectors = 0;
         }
         lines[k].sectors |= 1u << sector % (EMU_LINE / EMU_SECTOR);
     }
     for (int k = 0; k < used; k++)
-        append(recorder->trace, lines[k].line, lines[k].sectors, lines[k].kind);
+        append(recorder->trace, lines[k].line, lines[k].sectors, lines[k].write);
 }
 
 void emu_recorder_meet(emu_recorder *recorder, int threads) {
