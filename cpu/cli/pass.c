@@ -42,6 +42,7 @@ static attn_status run_pass(const attn_options *o, const float *data) {
                (double)dram->read / 1e6, (double)dram->written / 1e6, (double)dram->left / 1e6);
     }
     printf("\n");
+    if (strcmp(row->module->device->kind, "check") == 0) row->module->device->report(stdout);
     attn_run_free(&run);
     return attn_ok();
 }

@@ -1,8 +1,12 @@
-// l2_probe.cu -- how an L2 cache keeps what it has: the experiment behind gpu/emulator/l2.c's constants.
+// l2_probe.cu -- how much an L2 cache keeps: the experiment behind the constants of gpu/emulator/dram.c.
 //
-// Reads (or writes) W MB three times, a kernel each time; how many bytes of the second and third
-// reach DRAM, Nsight Compute says (ncu.sh beside this). `shift` moves the work by that many blocks from
-// one kernel to the next, so that other multiprocessors ask for the same lines.
+// Reads (or writes) W MB three times, a kernel each time; how many bytes of the second and third reach
+// DRAM, Nsight Compute says. `shift` moves the work by that many blocks from one kernel to the next, so
+// that other multiprocessors ask for the same lines. plots/recorded/l2-probe-h200.csv is what came of
+//
+//   nvcc -arch=sm_90 -O3 tests/l2-probe/l2_probe.cu -o l2_probe
+//   ncu --csv --page raw --print-units base --cache-control none --clock-control none
+//       --metrics dram__bytes_read.sum,dram__bytes_write.sum ./l2_probe 44 0 read
 //
 //   l2_probe W shift read|write      W in MB of 2^20 bytes
 #include <stdio.h>
