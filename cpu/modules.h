@@ -28,7 +28,8 @@ typedef struct attn_modules {
 attn_status attn_modules_load(const char *device, attn_modules *modules);
 
 // The names of all devices, NULL at the end; in the order in which tables show them.
-extern const char *const attn_device_kinds[];
+enum { ATTN_DEVICE_KINDS = 5 };
+extern const char *const attn_device_kinds[ATTN_DEVICE_KINDS + 1];
 
 // Whether a module for the device is built at all, and if its device cannot be used, why not.
 attn_status attn_device_usable(const char *device);
