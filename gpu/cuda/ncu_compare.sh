@@ -3,7 +3,7 @@
 # model's DRAM bytes beside Nsight Compute's, for every pass in FOLDER/requests-<gpu>.csv the check build's
 # sectors and shared-memory passes. Needs no GPU. The table goes to standard output as CSV.
 #
-# Large problems are modelled in part: 1/k of the heads on 1/k of the GPU (EMULATED_GPU=H200/16), times k.
+# Large problems are modelled in part: 1/k of the heads on 1/k of the GPU (EMULATED_GPU=H200/8), times k.
 # Exit status 1 when the DRAM bytes of some pass, read and written together, are off by more than 10%.
 program=$1 folder=$2 worst=0
 for file in "$folder"/dram-*.csv; do
@@ -18,7 +18,7 @@ for file in "$folder"/dram-*.csv; do
     {
         while read -r stage pass batch heads n d read written; do
             all=$((batch * heads)) k=1
-            while [ $((all * n * n / k)) -gt 67108864 ] && [ $k -lt 16 ] && [ $((all % (2 * k))) -eq 0 ]; do k=$((2 * k)); done
+            while [ $((all * n * n / k)) -gt 67108864 ] && [ $k -lt 8 ] && [ $((all % (2 * k))) -eq 0 ]; do k=$((2 * k)); done
             part=$gpu
             [ $k -eq 1 ] || part=$gpu/$k
             EMULATED_GPU=$part "$program" pass "$stage" --device emulator --pass "$pass" \

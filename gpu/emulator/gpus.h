@@ -13,11 +13,11 @@ typedef struct emu_gpu {
     int multiprocessors, l2_mb;     // reported by cudaGetDeviceProperties; MB of 2^20 bytes
 } emu_gpu;
 
-// Reads EMULATED_GPU: "A100", or "H200/16" for a sixteenth of one (of its multiprocessors and of its L2):
-// what such a part does with a sixteenth of the heads, the whole does with all of them.
+// Reads EMULATED_GPU: "A100", or "H200/8" for an eighth of one (of its multiprocessors and of its L2):
+// what such a part does with an eighth of the heads, the whole does with all of them.
 attn_status emu_gpu_choose(void);
 const emu_gpu *emu_gpu_chosen(void);
-const char *emu_gpu_name(void);    // "H200/16"
+const char *emu_gpu_name(void);    // "H200/8"
 size_t emu_shared_limit(void);     // bytes a block may have
 int emu_gpu_multiprocessors(void); // of the part, at least 1
 size_t emu_gpu_l2_bytes(void);     // of the part, in proportion to its multiprocessors
