@@ -18,7 +18,8 @@ typedef enum attn_command {
 
 typedef struct attn_options {
     const char *operand; // STAGE of run and check, N of chapter; NULL when the command has none
-    const char *device;  // "host", "emulator", "check", "gpu", "count"; NULL: the command's own choice
+    const char
+        *device; // "host", "emulator", "check", "gpu", "count"; NULL: the command's own choice
 
     attn_problem problem; // from the knobs; B=1 H=4 N=1024 d=64 where they are silent
     int sizes_given;      // 1: some size was set, not only left at its default
