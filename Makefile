@@ -154,13 +154,26 @@ $(BUILD)/obj/gpu/%.cu.o: %.cu $(flags)
 	$(call say,nvcc,$<)
 	$(quiet)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2> $(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
 
+# The counting build: the same kernels, with a counter in every access to device memory.
+$(BUILD)/obj/count/%.cu.o: %.cu $(flags)
+	@mkdir -p $(@D)
+	$(call say,count,$<)
+	$(quiet)$(NVCC) $(NVCC_FLAGS) -DATTN_COUNT -rdc=true -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+cuda_sources := $(wildcard gpu/cuda/*.cu)
 define gpu_module
 gpu_modules += $(BUILD)/gpu/$(2).so
 $(if $(gpu_capability),modules_$(2) += $(BUILD)/gpu/$(2).so)
-$(BUILD)/gpu/$(2).so: $(patsubst %,$(BUILD)/obj/gpu/%.o,$(call sources_cu,$(1)) $(wildcard gpu/cuda/*.cu)) $(library)
+$(BUILD)/gpu/$(2).so: $(patsubst %,$(BUILD)/obj/gpu/%.o,$(call sources_cu,$(1)) $(filter-out gpu/cuda/count.cu,$(cuda_sources))) $(library)
 	@mkdir -p $$(@D)
 	$$(call say,link,$$@)
 	$(quiet)$(NVCC) $(nvcc_arch) -shared $$^ -o $$@
+
+count_modules += $(BUILD)/count/$(2).so
+$(BUILD)/count/$(2).so: $(patsubst %,$(BUILD)/obj/count/%.o,$(call sources_cu,$(1)) $(cuda_sources)) $(library)
+	@mkdir -p $$(@D)
+	$$(call say,link,$$@)
+	$(quiet)$(NVCC) $(nvcc_arch) -rdc=true -shared $$^ -o $$@
 endef
 $(foreach c,$(CHAPTERS),$(if $(call sources_cu,$(c)),$(eval $(call gpu_module,$(c),$(call number,$(c))))))
 
@@ -175,7 +188,7 @@ all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
-.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables clean
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu clean
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@printf '  make %-12s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
@@ -199,7 +212,7 @@ $(foreach n,$(chapter_numbers),$(eval $(call chapter_target,$(n))))
 chapters: build ## builds, proves and measures every chapter there is
 	@for n in $(patsubst 0%,%,$(chapter_numbers)); do $(program) chapter $$n $(KNOBS) $(call knob,INPUT,input) || exit 1; echo; done
 
-cuda: $(gpu_modules) ## compiles every .cu with nvcc for ARCH (GPU or not), and shows registers and spills
+cuda: $(gpu_modules) $(count_modules) ## compiles every .cu with nvcc for ARCH (GPU or not), and shows registers and spills
 	@sh gpu/cuda/report.sh $(BUILD)/obj/gpu
 
 check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages under the emulator's checks
@@ -211,6 +224,13 @@ check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages un
 
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
 	$(program) bench $(KNOBS) $(if $(CSV)$(filter gpu,$(DEVICE)),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
+
+traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(count_modules)) ## bytes by formula, by count and behind the L2: N= TO= PASS= DEVICE=gpu CSV=1
+	@$(program) traffic $(KNOBS) $(call knob,TO,to) $(call knob,PASS,pass)
+
+ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
+	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
+	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
 
 formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 format: ## runs clang-format over all sources

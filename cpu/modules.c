@@ -11,7 +11,8 @@
 #include <mach-o/dyld.h>
 #endif
 
-const char *const attn_device_kinds[] = {"host", "emulator", "check", "gpu", NULL};
+const char *const attn_device_kinds[ATTN_DEVICE_KINDS + 1] = {"host", "emulator", "check",
+                                                              "gpu",  "count",    NULL};
 
 enum { MAX_CHAPTER = 99, MAX_PATH = 4096 };
 

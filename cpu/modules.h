@@ -22,13 +22,14 @@ typedef struct attn_modules {
     attn_loaded_stage stage[ATTN_MAX_STAGES];
 } attn_modules;
 
-// Loads the modules of one device ("host", "emulator", "check", "gpu"). Not an error: a device whose
+// Loads the modules of one device ("host", "emulator", "check", "gpu", "count"). Not an error: a device whose
 // folder is absent or that open() refuses, it has no stages. ATTN_IO: a module that is there but
 // cannot be loaded, or was built for another version of stage.h.
 attn_status attn_modules_load(const char *device, attn_modules *modules);
 
 // The names of all devices, NULL at the end; in the order in which tables show them.
-extern const char *const attn_device_kinds[];
+enum { ATTN_DEVICE_KINDS = 5 };
+extern const char *const attn_device_kinds[ATTN_DEVICE_KINDS + 1];
 
 // Whether a module for the device is built at all, and if its device cannot be used, why not.
 attn_status attn_device_usable(const char *device);

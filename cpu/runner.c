@@ -41,6 +41,11 @@ uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, 
     return total;
 }
 
+static int is_on_gpu(const attn_loaded_stage *row) {
+    const char *kind = row->module->device->kind;
+    return strcmp(kind, "gpu") == 0 || strcmp(kind, "count") == 0;
+}
+
 // Refuses before anything is allocated, so that the sentence can say how much it would be in all.
 attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *problem, int backward) {
     size_t bytes[TENSORS];
@@ -52,7 +57,7 @@ attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *prob
         extra += (double)attn_extra_bytes(row->stage, problem, (attn_pass)pass, NULL);
     const uint64_t free_bytes = row->module->device->free_bytes();
     // On the host side every tensor lies in memory a second time.
-    const double copies = strcmp(row->module->device->kind, "gpu") == 0 ? 1 : 2;
+    const double copies = is_on_gpu(row) ? 1 : 2;
     if (free_bytes == 0 || copies * need + extra <= (double)free_bytes) return attn_ok();
     char tensors[32], besides[32], available[32];
     attn_bytes_text(copies * need, tensors, sizeof tensors);
@@ -126,6 +131,16 @@ static attn_status run_pass(device_side *side, const attn_stage *stage, const at
     return attn_ok();
 }
 
+static attn_status run_pass_cold(device_side *side, const attn_stage *stage,
+                                 const attn_problem *problem, attn_pass pass, attn_run *run) {
+    const attn_device *device = side->device;
+    ATTN_TRY(device->empty_l2());
+    const attn_status status = run_pass(side, stage, problem, pass, 1, run);
+    run->modelled = device->dram != NULL;
+    if (run->modelled) device->dram(&run->dram[pass]); // ends the model, whatever the pass said
+    return status;
+}
+
 static attn_status fetch(device_side *side, int tensor, float **host) {
     *host = malloc(side->bytes[tensor] + 1); // + 1: an empty tensor is not NULL
     if (!*host)
@@ -134,9 +149,11 @@ static attn_status fetch(device_side *side, int tensor, float **host) {
     return side->device->download(*host, side->tensor[tensor], side->bytes[tensor]);
 }
 
+enum { NO_PASS = -1 };
+
 static attn_status run_all(device_side *side, const attn_loaded_stage *row,
                            const attn_problem *problem, const attn_inputs *inputs, int repeats,
-                           attn_run *run) {
+                           int cold, attn_run *run) {
     const attn_stage *stage = row->stage;
     const int passes = inputs->d_o ? 2 : 1;
     ATTN_TRY(attn_run_fits(row, problem, passes == 2));
@@ -144,7 +161,8 @@ static attn_status run_all(device_side *side, const attn_loaded_stage *row,
     for (int pass = 0; pass < passes; pass++) {
         run->extra_bytes[pass] = attn_extra_bytes(stage, problem, (attn_pass)pass,
                                                   pass == ATTN_FORWARD ? &run->kept_bytes : NULL);
-        ATTN_TRY(run_pass(side, stage, problem, (attn_pass)pass, repeats, run));
+        ATTN_TRY(pass == cold ? run_pass_cold(side, stage, problem, (attn_pass)pass, run)
+                              : run_pass(side, stage, problem, (attn_pass)pass, repeats, run));
     }
     ATTN_TRY(fetch(side, O, &run->out.o));
     ATTN_TRY(fetch(side, LSE, &run->out.lse));
@@ -154,18 +172,34 @@ static attn_status run_all(device_side *side, const attn_loaded_stage *row,
     return fetch(side, DV, &run->out.dv);
 }
 
-attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *problem,
-                           const attn_inputs *inputs, int repeats, attn_run *run) {
+static attn_status run_stage(const attn_loaded_stage *row, const attn_problem *problem,
+                             const attn_inputs *inputs, int repeats, int cold, attn_run *run) {
     memset(run, 0, sizeof *run);
     ATTN_TRY(attn_stage_supports(row->stage, problem, inputs->d_o ? ATTN_BACKWARD : ATTN_FORWARD));
     device_side side;
     memset(&side, 0, sizeof side);
     side.device = row->module->device;
     set_sizes(side.bytes, problem);
-    attn_status status = run_all(&side, row, problem, inputs, repeats, run);
+    attn_status status = run_all(&side, row, problem, inputs, repeats, cold, run);
     release_device(&side);
     if (status.code != ATTN_OK) attn_run_free(run);
     return status;
+}
+
+attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *problem,
+                           const attn_inputs *inputs, int repeats, attn_run *run) {
+    return run_stage(row, problem, inputs, repeats, NO_PASS, run);
+}
+
+attn_status attn_run_cold(const attn_loaded_stage *row, const attn_problem *problem,
+                          const attn_inputs *inputs, attn_pass pass, attn_run *run) {
+    memset(run, 0, sizeof *run);
+    if (!row->module->device->empty_l2)
+        return attn_error(ATTN_UNSUPPORTED, "the device %s has no L2 cache to measure or to model",
+                          row->module->device->kind);
+    attn_inputs needed = *inputs;
+    if (pass == ATTN_FORWARD) needed.d_o = NULL;
+    return run_stage(row, problem, &needed, 1, (int)pass, run);
 }
 
 void attn_run_free(attn_run *run) {

@@ -94,8 +94,15 @@ attn_status attn_stage_supports(const attn_stage *stage, const attn_problem *pro
                                 attn_pass pass);
 
 // ---- the device that a module's stages run on ----
+
+// What crossed between the L2 cache and the DRAM behind it, from an empty L2 on.
+typedef struct attn_dram {
+    uint64_t read, written; // bytes
+    uint64_t left;          // dirty bytes still in the L2: written, but not yet to DRAM
+} attn_dram;
+
 typedef struct attn_device {
-    const char *kind;          // "host", "emulator", "check", "gpu"
+    const char *kind;          // "host", "emulator", "check", "gpu", "count"
     attn_status (*open)(void); // ATTN_OK when there is one to run on, else the reason
     void (*describe)(char *text, size_t size); // "NVIDIA H200, compute capability 9.0, CUDA 13.0"
 
@@ -121,10 +128,16 @@ typedef struct attn_device {
     // What the device has noticed that is no error: warnings, and the check build's statistics of bank
     // conflicts and sectors, of all launches so far. NULL: notices nothing.
     void (*report)(FILE *file);
+
+    // Makes what follows start with an empty L2 cache, and from there on models the cache where the
+    // device can: dram() ends that and tells what reached DRAM. The emulator has both; the GPU has
+    // empty_l2 alone, since only a profiler may read its counters; elsewhere both are NULL.
+    attn_status (*empty_l2)(void);
+    void (*dram)(attn_dram *bytes);
 } attn_device;
 
 // ---- a module: one chapter on one device ----
-enum { ATTN_MODULE_ABI = 1 };
+enum { ATTN_MODULE_ABI = 2 };
 
 typedef struct attn_module {
     int abi;

@@ -1,6 +1,6 @@
 // main.c -- build/tests: runs all suites and ends with one line, "N passed, N failed[, N skipped]".
 //
-//   build/tests [--quick] [--device host|emulator|check|gpu] [--suite NAME]
+//   build/tests [--quick] [--device host|emulator|check|gpu|count] [--suite NAME]
 //
 // Each test runs in a process of its own, so that a crash is one failure and not the end. Such a
 // process is a fork, and neither OpenMP's threads nor CUDA survive one: nothing here may start them
@@ -98,7 +98,7 @@ static int parse(int argc, char **argv) {
             test_run.quick = 1;
         } else if (strcmp(argv[i], "--device") == 0) {
             if (!is_known(value, attn_device_kinds))
-                return refuse("unknown device", value, "host, emulator, check, gpu");
+                return refuse("unknown device", value, "host, emulator, check, gpu, count");
             test_run.device = argv[++i];
         } else if (strcmp(argv[i], "--suite") == 0) {
             if (!is_known(value, names)) {

@@ -15,8 +15,9 @@ typedef struct stage_row {
 typedef struct stage_rows {
     int count;
     stage_row row[MAX_STAGE_ROWS];
-    char unusable[4][240]; // why a device of attn_device_kinds cannot be used; "" when it can
-    char error[480];       // a module that cannot be loaded; "" when all can
+    char unusable[ATTN_DEVICE_KINDS]
+                 [240]; // why a device of attn_device_kinds cannot be used; "" when it can
+    char error[480];    // a module that cannot be loaded; "" when all can
 } stage_rows;
 
 // Asks a child process, since loading a module opens its device, which may start threads.

@@ -96,10 +96,11 @@ static int is_built(const char *device) {
 
 // ---- help and mistakes in typing -----------------------------------------------------------------------
 START_TEST(help_is_given) {
-    static const char *const commands[] = {"list", "chapter", "run", "check", "bench"};
+    static const char *const commands[] = {"list",  "chapter", "run",    "check",
+                                           "bench", "pass",    "traffic"};
     run("--help", NULL);
-    expect(0, "list|chapter|run|check|bench|Exit status", "");
-    for (int i = 0; i < 5; i++) {
+    expect(0, "list|chapter|run|check|bench|pass|traffic|Exit status", "");
+    for (int i = 0; i < 7; i++) {
         run(commands[i], "--help", NULL);
         expect(0, commands[i], "");
         expect(0, "--help", "");
@@ -124,7 +125,7 @@ START_TEST(unknown_words_are_refused) {
     run("chapter", "98", NULL);
     expect_refused("98|list");
     run("list", "--device", "tpu", NULL);
-    expect_refused("tpu|host, emulator, check or gpu");
+    expect_refused("tpu|host, emulator, check, gpu or count");
     run("list", "--n", "8", NULL);
     expect_refused("--n|list");
     run("check", "naive-ish", "--case", "tests/golden/one", NULL);
@@ -242,6 +243,28 @@ START_TEST(csv_has_equal_rows) {
     run("chapter", "1", "--n", "33", "--dim", "8", "--csv", "--device", "host", NULL);
     ck_assert_msg(got.status == 0, "%s", got.err);
     expect_csv(2);
+}
+END_TEST
+
+// 256 queries and keys of 2 heads fit into the L2 of an H200 with all that is stored: what is read from
+// DRAM are the inputs, what is written is left in the cache.
+START_TEST(traffic_counts_and_models) {
+    if (!is_built("emulator")) return test_skip("command_line: traffic", "there is no emulator");
+    setenv("EMULATED_GPU", "H200", 1);
+    run("traffic", "--n", "256", "--heads", "2", "--device", "emulator", NULL);
+    expect(0, "1 naive|the same|compulsory|0.393216|1.1817|MB by tensor", "");
+    run("traffic", "--n", "64", "--to", "128", "--heads", "1", "--dim", "16", "--pass", "backward",
+        "--device", "emulator", "--csv", NULL);
+    ck_assert_msg(got.status == 0 && says(got.out, ",64,|,128,|,all,"), "%s", got.err);
+    expect_csv(20);
+    run("pass", "naive", "--n", "256", "--heads", "2", "--device", "emulator", NULL);
+    expect(0, "naive, forward|DRAM read 0.393216 MB, written 0 MB, left in the L2 1.1817 MB", "");
+    run("pass", "naive", "--pass", "sideways", NULL);
+    expect_refused("sideways|forward or backward");
+    run("pass", "naive", "--device", "host", NULL);
+    expect_refused("host|no L2 cache");
+    run("traffic", "--device", "host", NULL);
+    expect_refused("host|emulator");
 }
 END_TEST
 
@@ -500,6 +523,7 @@ Suite *command_line_suite(void) {
     tcase_add_test(tests, a_device_that_is_not_there_is_named);
     tcase_add_test(tests, list_has_the_stages);
     tcase_add_test(tests, csv_has_equal_rows);
+    tcase_add_test(tests, traffic_counts_and_models);
     tcase_add_test(tests, a_chapter_passes);
     tcase_add_test(tests, emulated_time_is_never_shown);
     tcase_add_test(tests, run_then_check_agree);

@@ -17,7 +17,8 @@ attn_status attn_load_devices(const char *only, attn_modules *modules) {
     ATTN_TRY(attn_modules_load("host", modules));
     for (int i = 0; attn_device_kinds[i]; i++) {
         const char *kind = attn_device_kinds[i];
-        const int wanted = only ? strcmp(kind, only) == 0 : strcmp(kind, "check") != 0;
+        const int wanted = only ? strcmp(kind, only) == 0
+                                : strcmp(kind, "check") != 0 && strcmp(kind, "count") != 0;
         if (wanted && strcmp(kind, "host") != 0) ATTN_TRY(attn_modules_load(kind, modules));
     }
     if (modules->module_count == 0)
@@ -60,6 +61,10 @@ int main(int argc, char **argv) {
         return attn_command_chapter(&options);
     case ATTN_COMMAND_BENCH:
         return attn_command_bench(&options);
+    case ATTN_COMMAND_PASS:
+        return attn_command_pass(&options);
+    case ATTN_COMMAND_TRAFFIC:
+        return attn_command_traffic(&options);
     }
     return 2;
 }

@@ -19,11 +19,16 @@ static const command_row commands[] = {
     {ATTN_COMMAND_CHECK, "check", "STAGE|all", "compares stages with what a case folder expects"},
     {ATTN_COMMAND_BENCH, "bench", NULL,
      "times the host's stages against an FMA probe, or the GPU's"},
+    {ATTN_COMMAND_PASS, "pass", "STAGE",
+     "runs one pass of a stage once, from an empty L2 cache, for a profiler to watch"},
+    {ATTN_COMMAND_TRAFFIC, "traffic", NULL,
+     "bytes of all stages: asked for by the formula, by count, and what reaches DRAM"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 enum {
-    PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH,
+    BYTES = ATTN_COMMAND_PASS | ATTN_COMMAND_TRAFFIC,
+    PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH | BYTES,
     CASE = ATTN_COMMAND_RUN | ATTN_COMMAND_CHECK,
     EVERY = 0xff,
 };
@@ -54,14 +59,18 @@ static const option_row rows[] = {
     {"--input", "DIR", ATTN_COMMAND_CHAPTER, "measure on q.npy, k.npy, v.npy of this folder", 0},
     {"--case", "DIR", CASE, "the case: q.npy, k.npy, v.npy, case.txt and what is expected", 0},
     {"--out", "DIR", ATTN_COMMAND_RUN, "where the results go: o.npy, lse.npy and the gradients", 0},
-    {"--device", "DEVICE", CASE | PROBLEM | ATTN_COMMAND_LIST, "host, emulator, check or gpu", 0},
+    {"--device", "DEVICE", CASE | PROBLEM | ATTN_COMMAND_LIST,
+     "host, emulator, check, gpu or count", 0},
     {"--no-fallback", NULL, ATTN_COMMAND_RUN,
      "refuse what STAGE cannot do instead of naming another", 0},
-    {"--repeats", "R", PROBLEM, "runs of which the median time is shown (5)", 0},
+    {"--pass", "PASS", BYTES, "forward or backward (forward)", 0},
+    {"--to", "N", ATTN_COMMAND_TRAFFIC, "doubles N from --n up to this one", 0},
+    {"--repeats", "R", PROBLEM & ~BYTES, "runs of which the median time is shown (5)", 0},
     {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
     {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
      "renew the generated table in this file; may be repeated", 0},
-    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN, "print comma-separated values", 0},
+    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN & ~ATTN_COMMAND_PASS, "print comma-separated values",
+     0},
     {"--help", NULL, EVERY, "this text", 0},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -127,12 +136,19 @@ static attn_status parse_real(const char *name, const char *text, float *out) {
     return attn_ok();
 }
 
+static attn_status parse_pass(const char *text, attn_pass *out) {
+    if (strcmp(text, "forward") != 0 && strcmp(text, "backward") != 0)
+        return attn_error(ATTN_BAD_INPUT, "--pass is '%s'; it must be forward or backward", text);
+    *out = text[0] == 'f' ? ATTN_FORWARD : ATTN_BACKWARD;
+    return attn_ok();
+}
+
 static attn_status parse_device(const char *text, const char **out) {
-    static const char *const known[] = {"host", "emulator", "check", "gpu"};
+    static const char *const known[] = {"host", "emulator", "check", "gpu", "count"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(text, known[i]) == 0) return *out = known[i], attn_ok();
-    return attn_error(ATTN_BAD_INPUT, "--device is '%s'; it must be host, emulator, check or gpu",
-                      text);
+    return attn_error(ATTN_BAD_INPUT,
+                      "--device is '%s'; it must be host, emulator, check, gpu or count", text);
 }
 
 typedef struct raw_knobs { // before defaults depend on each other
@@ -167,6 +183,8 @@ static attn_status set_option(const char *name, const char *value, attn_options 
         return *(IS("--rounds") ? &o->rounds : &o->repeats) = (int)number, attn_ok();
     }
     if (IS("--kind")) return attn_input_parse(value, &o->input);
+    if (IS("--pass")) return parse_pass(value, &o->pass);
+    if (IS("--to")) return parse_whole("--to (TO)", value, 1, any, &o->most_n);
     if (IS("--device")) return parse_device(value, &o->device);
     if (IS("--input")) return o->input_folder = value, attn_ok();
     if (IS("--case")) return o->case_folder = value, attn_ok();

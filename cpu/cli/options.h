@@ -4,6 +4,7 @@
 
 #include "cpu/input.h"
 #include "cpu/problem.h"
+#include "cpu/stage.h"
 
 typedef enum attn_command {
     ATTN_COMMAND_LIST = 1,
@@ -11,11 +12,14 @@ typedef enum attn_command {
     ATTN_COMMAND_RUN = 4,
     ATTN_COMMAND_CHECK = 8,
     ATTN_COMMAND_BENCH = 16,
+    ATTN_COMMAND_PASS = 32,
+    ATTN_COMMAND_TRAFFIC = 64,
 } attn_command;
 
 typedef struct attn_options {
     const char *operand; // STAGE of run and check, N of chapter; NULL when the command has none
-    const char *device;  // "host", "emulator", "check", "gpu"; NULL: the command's own choice
+    const char
+        *device; // "host", "emulator", "check", "gpu", "count"; NULL: the command's own choice
 
     attn_problem problem; // from the knobs; B=1 H=4 N=1024 d=64 where they are silent
     int sizes_given;      // 1: some size was set, not only left at its default
@@ -24,6 +28,8 @@ typedef struct attn_options {
 
     const char *case_folder, *out_folder, *input_folder;
     int repeats, rounds;
+    attn_pass pass; // of pass and traffic
+    int64_t most_n; // traffic: N doubles up to this one; 0: one problem
     int csv, no_fallback, help;
     const char *write_table[4]; // bench: the files whose generated table it renews
     int write_tables;

@@ -73,7 +73,10 @@ static void print_file(const char *path, const attn_chapter *chapter) {
             split(head_line, &heads);
         } else {
             split(line, &row);
-            if (is_shown(chapter, value_of(&heads, &row, "stage"))) add_row(&heads, &row);
+            // Files without times (make ncu) are for plots.
+            if (is_shown(chapter, value_of(&heads, &row, "stage")) &&
+                value_of(&heads, &row, "ms")[0])
+                add_row(&heads, &row);
         }
     }
     fclose(file);

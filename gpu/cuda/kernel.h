@@ -35,9 +35,17 @@ static attn_status gpu_cuda_launch(const char *name, void (*kernel)(P...), dim3 
 #define GPU_LAUNCH(kernel, grid, block, dynamic_shared_bytes, ...) \
     gpu_cuda_launch(#kernel, (kernel), (grid), (block), (dynamic_shared_bytes), ##__VA_ARGS__)
 
-#define hbm_load(p)          (*(p))
-#define hbm_store(p, v)      ((void)(*(p) = (v)))
-#define hbm_atomic_add(p, v) atomicAdd((p), (v))
+#if defined(ATTN_COUNT)
+#include "gpu/cuda/count.h"
+#define hbm_load(p)          gpu_counted_load((p))
+#define hbm_store(p, v)      gpu_counted_store((p), (v))
+#define hbm_atomic_add(p, v) gpu_counted_atomic_add((p), (v))
+#else
+#define gpu_count(address, bytes, kind) ((void)0)
+#define hbm_load(p)                     (*(p))
+#define hbm_store(p, v)                 ((void)(*(p) = (v)))
+#define hbm_atomic_add(p, v)            atomicAdd((p), (v))
+#endif
 
 #define GPU_SHARED(type, name, dims) __shared__ __align__(16) type name dims
 #define GPU_DYNAMIC_SHARED(type, name)                                  \
@@ -50,6 +58,7 @@ static attn_status gpu_cuda_launch(const char *name, void (*kernel)(P...), dim3 
 // .ca caches in L1, .cg only in L2; 4 bytes exist as .ca alone. On older GPUs a plain copy serves:
 // it has arrived when the next __syncthreads lets others read it.
 static __device__ __forceinline__ void cp_async4(void *shared, const void *device) {
+    gpu_count(device, 4, GPU_COUNT_READ);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
                      (unsigned)__cvta_generic_to_shared(shared)),
@@ -60,6 +69,7 @@ static __device__ __forceinline__ void cp_async4(void *shared, const void *devic
 #endif
 }
 static __device__ __forceinline__ void cp_async16(void *shared, const void *device) {
+    gpu_count(device, 16, GPU_COUNT_READ);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      (unsigned)__cvta_generic_to_shared(shared)),

@@ -2,7 +2,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE // MAP_ANON
 #endif
-#include "gpu/emulator/runtime.h"
+#include "gpu/emulator/dram.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -78,6 +78,7 @@ static void open_barrier(emu_block *block) {
                     "threads returned before the barrier that the others wait in; today's GPUs do "
                     "not count them, the CUDA guide does not promise it");
     if (emu_check) emu_check->barrier(block);
+    if (block->recorder) emu_recorder_meet(block->recorder, block->threads);
     for (int i = 0; i < block->threads; i++)
         if (block->thread[i].state == EMU_AT_BARRIER) block->thread[i].state = EMU_READY;
     block->at_barrier = 0;
@@ -148,9 +149,14 @@ void emu_block_run(emu_block *block, emu_launch_state *launch, long index) {
                           emu_stack_bytes - (size_t)(i % 32) * 64, thread_main);
     }
     if (emu_check) emu_check->block_start(block);
+    if (block->recorder) emu_recorder_start(block->recorder, emu_dram_trace(index));
     emu_here = &block->thread[0].place;
     emu_fiber_switch(&block->home, &block->thread[0].fiber);
     if (__atomic_load_n(&launch->failed, __ATOMIC_ACQUIRE))
         for (int i = 0; i < block->threads; i++) emu_fiber_forget(&block->thread[i].fiber);
+    if (block->recorder) {
+        emu_recorder_meet(block->recorder, block->threads);
+        emu_dram_trace(index)->shared_bytes = block->shared_bytes;
+    }
     if (emu_check) emu_check->block_end(block);
 }

@@ -1,4 +1,6 @@
 // device.c -- the emulator as an attn_device (cpu/stage.h).
+#include "gpu/emulator/dram.h"
+#include "gpu/emulator/gpus.h"
 #include "gpu/emulator/memory.h"
 #include "gpu/emulator/runtime.h"
 #include "gpu/device.h"
@@ -72,6 +74,7 @@ attn_status gpu_memset(void *memory, int byte, size_t bytes) {
     if (!behind) return outside("gpu_memset", memory, bytes);
     memset(behind, byte, bytes);
     emu_count(emu_memory_buffer(emu_memory_index(memory))->name, 0, bytes);
+    if (emu_dram_is_on()) emu_dram_memset(emu_memory_offset(memory), bytes);
     if (emu_check) emu_check->memory_written(emu_memory_offset(memory), bytes);
     return attn_ok();
 }
@@ -89,6 +92,8 @@ const attn_device *gpu_device(void) {
         .reset_traffic = device_reset_traffic,
         .traffic = device_traffic,
         .report = device_report,
+        .empty_l2 = emu_dram_begin,
+        .dram = emu_dram_end,
     };
     device.kind = emu_device_kind;
     return &device;

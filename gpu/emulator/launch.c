@@ -1,4 +1,6 @@
 // launch.c -- a grid of blocks over the machine's cores, and the bytes they asked for.
+#include "gpu/emulator/dram.h"
+#include "gpu/emulator/gpus.h"
 #include "gpu/emulator/memory.h"
 #include "gpu/emulator/runtime.h"
 
@@ -76,7 +78,7 @@ static attn_status check_shape(const char *kernel, uint3 grid, uint3 block, size
     return attn_ok();
 }
 
-static void run_blocks(emu_launch_state *launch, long blocks, int os_threads) {
+static void run_blocks(emu_launch_state *launch, long first, long end, int os_threads) {
     (void)os_threads;
 #if defined(_OPENMP)
 #pragma omp parallel num_threads(os_threads)
@@ -90,10 +92,32 @@ static void run_blocks(emu_launch_state *launch, long blocks, int os_threads) {
 #if defined(_OPENMP)
 #pragma omp for schedule(dynamic)
 #endif
-        for (long i = 0; i < blocks; i++)
+        for (long i = first; i < end; i++)
             if (!__atomic_load_n(&launch->failed, __ATOMIC_ACQUIRE))
                 emu_block_run(states[os_thread], launch, i);
     }
+}
+
+// As run_blocks, in batches, each followed by its part of the replay.
+static attn_status run_traced(emu_launch_state *launch, long blocks, int os_threads) {
+    ATTN_TRY(emu_dram_launch_begin(launch, blocks));
+    int recorders = 0;
+    while (recorders < os_threads && (states[recorders]->recorder = emu_recorder_new()))
+        recorders++;
+    for (long first = 0, end; first < blocks && recorders > 0 && !launch->failed; first = end) {
+        end = first + emu_dram_batch() < blocks ? first + emu_dram_batch() : blocks;
+        run_blocks(launch, first, end, recorders);
+        if (!launch->failed) emu_dram_replay(end);
+    }
+    for (int i = 0; i < recorders; i++) {
+        emu_recorder_free(states[i]->recorder);
+        states[i]->recorder = NULL;
+    }
+    emu_dram_launch_end();
+    if (recorders == 0)
+        return attn_error(ATTN_NO_MEMORY, "kernel %s: no memory to record its requests",
+                          launch->kernel);
+    return attn_ok();
 }
 
 static void gather_bytes(int os_threads) {
@@ -143,8 +167,12 @@ attn_status emu_launch(const char *kernel, uint3 grid, uint3 block, size_t dynam
                                .thread_main = thread_main,
                                .arguments = arguments,
                                .status = attn_ok()};
-    run_blocks(&launch, blocks, os_threads);
+    attn_status traced = attn_ok();
+    if (emu_dram_is_on())
+        traced = run_traced(&launch, blocks, os_threads);
+    else
+        run_blocks(&launch, 0, blocks, os_threads);
     gather_bytes(os_threads);
     pthread_mutex_unlock(&one_launch_at_a_time);
-    return launch.status;
+    return launch.status.code != ATTN_OK ? launch.status : traced;
 }

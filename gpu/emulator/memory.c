@@ -2,8 +2,8 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE // MAP_ANON, MAP_NORESERVE
 #endif
+#include "gpu/emulator/dram.h"
 #include "gpu/emulator/memory.h"
-#include "gpu/emulator/runtime.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -208,6 +208,8 @@ void *emu_hbm(const void *address, size_t bytes, int kind, const char *site) {
     uint64_t *count = thread->block->bytes[index];
     if (kind & EMU_READ) count[0] += bytes;
     if (kind & EMU_WRITE) count[1] += bytes;
+    if (__builtin_expect(thread->block->recorder != NULL, 0))
+        emu_recorder_add(thread->block->recorder, thread->index, emu_memory_offset(address), kind);
     if (emu_check)
         emu_check->hbm_access(thread, emu_memory_offset(address), bytes, kind, emu_at(site));
     return (char *)address + (backing - range);

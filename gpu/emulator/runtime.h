@@ -20,6 +20,7 @@ typedef struct emu_thread emu_thread;
 typedef struct emu_warp emu_warp;
 typedef struct emu_block emu_block;
 typedef struct emu_launch_state emu_launch_state;
+typedef struct emu_recorder emu_recorder;
 
 // What the last lane to arrive does for all lanes of `mask`; NULL: a barrier alone.
 typedef void emu_collective(emu_warp *warp, unsigned mask);
@@ -83,7 +84,8 @@ struct emu_block {
     int shared_count;
     emu_shared_place shared_array[EMU_MAX_SHARED_ARRAYS];
 
-    uint64_t (*bytes)[2]; // read, written: by buffer, of this OS thread in this launch
+    uint64_t (*bytes)[2];   // read, written: by buffer, of this OS thread in this launch
+    emu_recorder *recorder; // of requests, for the model of what reaches DRAM; NULL while it is off
 
     char *stacks;
     int stack_count;
@@ -127,9 +129,6 @@ extern const size_t emu_stack_bytes,
 void emu_warp_meet(unsigned mask, emu_collective *collective, void *argument, const char *site);
 
 // ---- shared.c ----
-size_t emu_shared_limit(void);    // bytes a block of the emulated GPU
-const char *emu_gpu_name(void);   // "H100"
-attn_status emu_gpu_choose(void); // reads EMULATED_GPU
 void emu_shared_reset(emu_block *block);
 void emu_shared_check_red_zones(emu_block *block);
 // "tile + 512 of 512 bytes"

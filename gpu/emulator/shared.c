@@ -1,45 +1,12 @@
 // shared.c -- a block's shared memory: one arena, arrays one behind the other with red zones between.
 //
 // Fresh arrays hold NaN bytes, in every block. The limit is that of the GPU that EMULATED_GPU names.
+#include "gpu/emulator/gpus.h"
 #include "gpu/emulator/runtime.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-// Bytes of shared memory a block may have: CUDA C++ Programming Guide, "Technical Specifications per
-// Compute Capability": 64 KB (7.5), 96 (7.0), 99 (8.6, 8.9, 12.0), 163 (8.0), 227 (9.0, 10.0).
-static const struct gpu {
-    const char *name;
-    size_t kilobytes;
-} gpus[] = {{"H100", 227}, {"H200", 227},   {"B200", 227},   {"A100", 163},   {"V100", 96},
-            {"T4", 64},    {"RTX3090", 99}, {"RTX4090", 99}, {"RTX5090", 99}, {"L4", 99}};
-static const struct gpu *chosen = &gpus[0];
 
 static const size_t static_limit = 48 * 1024; // of every GPU
-
-attn_status emu_gpu_choose(void) {
-    const char *name = getenv("EMULATED_GPU");
-    if (!name || !*name) return attn_ok();
-    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++)
-        if (strcasecmp(name, gpus[i].name) == 0) {
-            chosen = &gpus[i];
-            return attn_ok();
-        }
-    char list[200] = "";
-    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                 gpus[i].name);
-    return attn_error(ATTN_BAD_INPUT, "EMULATED_GPU=%.40s is not one of %s", name, list);
-}
-
-size_t emu_shared_limit(void) {
-    return chosen->kilobytes * 1024;
-}
-
-const char *emu_gpu_name(void) {
-    return chosen->name;
-}
 
 void emu_shared_reset(emu_block *block) {
     block->shared_used = block->shared;

@@ -2,6 +2,7 @@
 //
 //   seeded list         name, then what must be found (plain, check, report), one a line, tab-separated
 //   seeded run NAME     runs it; prints "found: <sentence>" or "passed", the bytes counted, the report
+//   seeded dram NAME    the same from an empty L2 cache; prints what reached DRAM as well
 #include "tests/seeded-bugs/seeded.h"
 
 #include <stdio.h>
@@ -18,11 +19,13 @@ static seeded_table table_at(int i) {
         return seeded_threads_cases();
     case 3:
         return seeded_copies_cases();
-    default:
+    case 4:
         return seeded_clean_cases();
+    default:
+        return seeded_l2_cases();
     }
 }
-enum { TABLES = 5, FLOATS = 2048 };
+enum { TABLES = 6, FLOATS = 2048 };
 
 static const char *or_dash(const char *text) {
     return text ? text : "-";
@@ -37,7 +40,7 @@ static void list(void) {
         }
 }
 
-static attn_status run(const seeded_case *c) {
+static attn_status run(const seeded_case *c, int with_dram) {
     const attn_device *device = gpu_device();
     static float zeros[FLOATS], numbers[FLOATS];
     for (int i = 0; i < FLOATS; i++) numbers[i] = (float)i;
@@ -49,17 +52,18 @@ static attn_status run(const seeded_case *c) {
     ATTN_TRY(device->upload(memory.a, numbers, sizeof numbers));
     ATTN_TRY(device->upload(memory.b, zeros, sizeof zeros));
     if (device->reset_traffic) device->reset_traffic();
+    if (with_dram) ATTN_TRY(device->empty_l2());
     ATTN_TRY(c->run(memory));
     return device->synchronize();
 }
 
-static int run_named(const char *name) {
+static int run_named(const char *name, int with_dram) {
     for (int t = 0; t < TABLES; t++)
         for (int i = 0; i < table_at(t).count; i++) {
             const seeded_case *c = &table_at(t).cases[i];
             if (strcmp(c->name, name) != 0) continue;
             const attn_device *device = gpu_device();
-            attn_status status = run(c);
+            attn_status status = run(c, with_dram);
             if (status.code == ATTN_OK)
                 printf("passed\n");
             else
@@ -71,6 +75,12 @@ static int run_named(const char *name) {
                 printf("bytes: %s %llu %llu\n", traffic.tensor[k].name,
                        (unsigned long long)traffic.tensor[k].read,
                        (unsigned long long)traffic.tensor[k].written);
+            if (with_dram && device->dram) {
+                attn_dram dram;
+                device->dram(&dram);
+                printf("dram: %llu read %llu written %llu left\n", (unsigned long long)dram.read,
+                       (unsigned long long)dram.written, (unsigned long long)dram.left);
+            }
             if (device->report) device->report(stdout);
             return attn_exit_status(status);
         }
@@ -83,7 +93,8 @@ int main(int argc, char **argv) {
         list();
         return 0;
     }
-    if (argc == 3 && strcmp(argv[1], "run") == 0) return run_named(argv[2]);
-    fprintf(stderr, "usage: %s list | run NAME\n", argv[0]);
+    if (argc == 3 && strcmp(argv[1], "run") == 0) return run_named(argv[2], 0);
+    if (argc == 3 && strcmp(argv[1], "dram") == 0) return run_named(argv[2], 1);
+    fprintf(stderr, "usage: %s list | run NAME | dram NAME\n", argv[0]);
     return 3;
 }

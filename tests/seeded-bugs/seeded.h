@@ -32,6 +32,7 @@ seeded_table seeded_shared_cases(void);  // shared.cu
 seeded_table seeded_threads_cases(void); // threads.cu
 seeded_table seeded_copies_cases(void);  // copies.cu
 seeded_table seeded_clean_cases(void);   // clean.cu
+seeded_table seeded_l2_cases(void);      // l2.cu
 
 #define SEEDED_TABLE(function, cases)                                          \
     seeded_table function(void) {                                              \
