@@ -76,27 +76,39 @@ template <int ROWS, int WIDTH, int THREADS>
 __device__ __forceinline__ void tile_load(float *tile, tile_matrix m, int first_row,
                                           int first_column) {
     const int thread = threadIdx.x % THREADS; // the same; the compiler learns how large it may be
-    if (m.vectors) {
+    if (m.vectors && first_row + ROWS <= m.rows) {
+        // All rows are there, the common case: a thread has 16 bytes of every STEP-th row, and of
+        // instructions the copy and the next address.
+        enum { STEP = THREADS / (WIDTH / 4) };
+        const int r = thread / (WIDTH / 4), c = thread % (WIDTH / 4) * 4;
+        const float *from = m.at + (size_t)(first_row + r) * m.columns + first_column + c;
+        if (first_column + c < m.columns) {
 #pragma unroll
-        for (int e = 0; e < ROWS * WIDTH / 4; e += THREADS) {
-            const int r = (e + thread) / (WIDTH / 4), c = (e + thread) % (WIDTH / 4) * 4;
-            const int row = first_row + r, column = first_column + c;
-            float *to = tile + tile_at<WIDTH>(r) + c;
-            if (row < m.rows && column < m.columns)
-                cp_async16(to, m.at + (size_t)row * m.columns + column);
-            else
-                shared_store4(to, make_float4(0, 0, 0, 0));
+            for (int below = 0; below < ROWS; below += STEP) {
+                cp_async16(tile + tile_at<WIDTH>(r + below) + c, from);
+                from += STEP * m.columns;
+            }
+        } else {
+#pragma unroll
+            for (int below = 0; below < ROWS; below += STEP)
+                shared_store4(tile + tile_at<WIDTH>(r + below) + c, make_float4(0, 0, 0, 0));
         }
     } else {
+        const int piece = m.vectors ? 4 : 1; // floats a copy
 #pragma unroll 1
-        for (int e = thread; e < ROWS * WIDTH; e += THREADS) {
+        for (int e = piece * thread; e < ROWS * WIDTH; e += piece * THREADS) {
             const int r = e / WIDTH, c = e % WIDTH;
             const int row = first_row + r, column = first_column + c;
             float *to = tile + tile_at<WIDTH>(r) + c;
-            if (row < m.rows && column < m.columns)
-                cp_async4(to, m.at + (size_t)row * m.columns + column);
-            else
-                *to = 0;
+            const float *from = m.at + (size_t)row * m.columns + column;
+            if (row < m.rows && column < m.columns) {
+                if (m.vectors)
+                    cp_async16(to, from);
+                else
+                    cp_async4(to, from);
+            } else {
+                for (int n = 0; n < piece; n++) to[n] = 0;
+            }
         }
     }
     cp_async_commit();
@@ -209,25 +221,26 @@ template <int D> __device__ __forceinline__ float tile_row_sum(float value) {
     return value;
 }
 
-constexpr float TILE_LOG2_E = 1.44269504088896341f;
+constexpr float TILE_LOG2_E = 1.44269504088896341f, TILE_LN_2 = 0.69314718055994531f;
 
-// Products become scores: times the scale; and keys that do not exist get minus infinity, whatever was
-// computed for them. `keys`: how many of the tile's keys from the thread's first on exist; 8 or more: all.
-__device__ __forceinline__ void tile_scale(float (&s)[8][8], float scale, int keys) {
+// Makes scores of products, scale * s * log2(e), so that a weight is a power of two; keys that do not
+// exist get minus infinity, whatever was computed for them. `keys`: how many there are from the thread's
+// first key on; `all`: the whole tile has keys.
+// Returns the factor that is still to be applied. In the common case that is all of it, for tile_softmax
+// can multiply and subtract in one instruction. Not so with a scale below 0, where the largest product
+// is the smallest score, nor where minus infinity stands in for a key: times a scale of 0 it is NaN.
+__device__ __forceinline__ float tile_scale(float (&s)[8][8], float scale, int keys, bool all) {
+    if (all && scale > 0 && scale < 1e30f) return scale * TILE_LOG2_E;
 #pragma unroll
     for (int i = 0; i < 8; i++)
 #pragma unroll
-        for (int j = 0; j < 8; j++) s[i][j] *= scale;
-    if (keys < 8) // only in the last tile
-#pragma unroll
-        for (int j = 0; j < 8; j++)
-            if (j >= keys)
-#pragma unroll
-                for (int i = 0; i < 8; i++) s[i][j] = -INFINITY;
+        for (int j = 0; j < 8; j++) s[i][j] = j < keys ? s[i][j] * scale : -INFINITY;
+    return TILE_LOG2_E;
 }
 
-// The state of a row after some keys: m the largest score, l the sum of e^(s - m) over this thread's keys
-// alone, o the sum of e^(s - m) v. Begins with m = -infinity, l = 0, o = 0 (chapter 2 derives it).
+// The state of a row after some keys: m the largest score times log2(e), l the sum of 2^(s - m) over this
+// thread's keys alone, o the sum of 2^(s - m) v. Begins with m = -infinity, l = 0, o = 0 (chapter 2
+// derives it).
 typedef struct tile_rows {
     float m[8], l[8];
 } tile_rows;
@@ -237,23 +250,25 @@ __device__ __forceinline__ void tile_rows_begin(tile_rows &rows) {
     for (int i = 0; i < 8; i++) rows.m[i] = -INFINITY, rows.l[i] = 0;
 }
 
-// Online softmax of a tile: s becomes the weights e^(s - m) under the new maximum m, and what was summed
-// before is rescaled to it. e^x is computed as 2^(x log2 e), so that a weight is a multiply-add and a 2^x.
+// Online softmax of a tile: s, times `factor`, becomes the weights 2^(s - m) under the new maximum m, and
+// what was summed before is rescaled to it.
 template <int D>
-__device__ __forceinline__ void tile_softmax(float (&s)[8][8], tile_rows &rows, float (&o)[8][8]) {
+__device__ __forceinline__ void tile_softmax(float (&s)[8][8], float factor, tile_rows &rows,
+                                             float (&o)[8][8]) {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        float m = s[i][0];
+        float largest = s[i][0];
 #pragma unroll
-        for (int j = 1; j < 8; j++) m = fmaxf(m, s[i][j]);
-        m = fmaxf(rows.m[i], tile_row_max<D>(m)); // passes over NaN; the weight of a NaN is NaN
+        for (int j = 1; j < 8; j++) largest = fmaxf(largest, s[i][j]);
+        // fmaxf passes over NaN, but the weight of a NaN is NaN.
+        const float m = fmaxf(rows.m[i], tile_row_max<D>(largest) * factor);
         // Scores that are all minus infinity have no maximum to subtract: (-inf) - (-inf) is NaN.
-        const float shift = m == -INFINITY ? 0 : m * TILE_LOG2_E;
-        const float alpha = tile_exp2(fmaf(rows.m[i], TILE_LOG2_E, -shift));
+        const float shift = m == -INFINITY ? 0 : m;
+        const float alpha = tile_exp2(rows.m[i] - shift);
         float sum = 0;
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-            s[i][j] = tile_exp2(fmaf(s[i][j], TILE_LOG2_E, -shift));
+            s[i][j] = tile_exp2(fmaf(s[i][j], factor, -shift));
             sum += s[i][j];
         }
         rows.m[i] = m;
@@ -294,7 +309,7 @@ __device__ __forceinline__ void tile_store_row(float *to, const float (&o)[8], i
     }
 }
 
-// O = o / l and L = m + log l, the only division and the only logarithm.
+// O = o / l and L = m + log l, m back in natural units: the only division and the only logarithm.
 //   o_out [q_len][d], lse [q_len] of one head; first_query: the thread's, in the head
 // A head without keys has O = 0, L = -infinity. (With keys whose scores are all -infinity, l = 0, and O
 // is 0/0: that softmax does not exist.)
@@ -311,7 +326,7 @@ __device__ __forceinline__ void tile_finish(float *o_out, float *lse, float (&o)
 #pragma unroll
         for (int c = 0; c < 8; c++) o[i][c] = kv_len > 0 ? o[i][c] * factor : 0;
         tile_store_row<D>(o_out + (size_t)query * d, o[i], x, d, vectors);
-        if (x == 0) hbm_store(&lse[query], rows.m[i] + logf(l));
+        if (x == 0) hbm_store(&lse[query], fmaf(rows.m[i], TILE_LN_2, logf(l)));
     }
 }
 

@@ -101,8 +101,9 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
                                             ring + n % 2 * chunks::FLOATS +
                                                 tile_at<chunks::K_WIDTH>(8 * here.x));
         }
-        tile_scale(s, shape.scale, shape.kv_len - key - 8 * here.x);
-        tile_softmax<D>(s, rows, sum_o);
+        const int keys = shape.kv_len - key;
+        const float factor = tile_scale(s, shape.scale, keys - 8 * here.x, keys >= BC);
+        tile_softmax<D>(s, factor, rows, sum_o);
         tile_write_weights<BC>(my_p + 8 * here.x, s);
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
