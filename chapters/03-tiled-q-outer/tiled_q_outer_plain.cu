@@ -18,15 +18,16 @@ typedef struct plain_shape {
     float scale;
 } plain_shape;
 
-// Rows first .. first + count - 1 of a [rows][d] matrix to shared memory; rows that are not there become
-// 0. An odd pitch puts neighbouring rows into different banks.
-__device__ static void load_rows(float *tile, int pitch, const float *matrix, int first, int count,
-                                 int rows, int d) {
-    for (int e = threadIdx.x; e < count * d; e += blockDim.x) {
-        const int r = e / d, c = e % d;
+// Rows first .. first + count - 1 of a [rows][d] matrix to shared memory, D columns a row; what is not
+// there becomes 0. The odd pitch, D + 1, puts neighbouring rows into different banks.
+template <int D>
+__device__ static void load_rows(float *tile, const float *matrix, int first, int count, int rows,
+                                 int d) {
+    for (int e = threadIdx.x; e < count * D; e += blockDim.x) {
+        const int r = e / D, c = e % D;
         float value = 0;
-        if (first + r < rows) value = hbm_load(&matrix[(size_t)(first + r) * d + c]);
-        tile[r * pitch + c] = value;
+        if (first + r < rows && c < d) value = hbm_load(&matrix[(size_t)(first + r) * d + c]);
+        tile[r * (D + 1) + c] = value;
     }
 }
 
@@ -36,9 +37,10 @@ __global__ void __launch_bounds__(512, 1)
     q_outer_plain(const float *q, const float *k, const float *v, float *o, float *lse,
                   plain_shape shape) {
     GPU_DYNAMIC_SHARED(float, shared);
-    const int d = shape.d, br = shape.br, pitch = d | 1, p_pitch = BC + 1;
-    float *q_tile = shared, *k_tile = q_tile + br * pitch, *v_tile = k_tile + BC * pitch;
-    float *p_tile = v_tile + BC * pitch;
+    enum { PITCH = D + 1, P_PITCH = BC + 1 };
+    const int d = shape.d, br = shape.br;
+    float *q_tile = shared, *k_tile = q_tile + br * PITCH, *v_tile = k_tile + BC * PITCH;
+    float *p_tile = v_tile + BC * PITCH;
 
     const int tx = threadIdx.x % LANES, ty = threadIdx.x / LANES, row_step = br / ROWS;
     const unsigned query_tiles = (shape.q_len + br - 1) / br;
@@ -52,20 +54,21 @@ __global__ void __launch_bounds__(512, 1)
 
     float m[ROWS], l[ROWS] = {}, sum[ROWS][D / LANES] = {};
     for (int y = 0; y < ROWS; y++) m[y] = -INFINITY;
-    load_rows(q_tile, pitch, q, first_query, br, shape.q_len, d);
+    load_rows<D>(q_tile, q, first_query, br, shape.q_len, d);
 
     for (int first_key = 0; first_key < shape.kv_len; first_key += BC) {
-        load_rows(k_tile, pitch, k, first_key, BC, shape.kv_len, d);
-        load_rows(v_tile, pitch, v, first_key, BC, shape.kv_len, d);
+        load_rows<D>(k_tile, k, first_key, BC, shape.kv_len, d);
+        load_rows<D>(v_tile, v, first_key, BC, shape.kv_len, d);
         __syncthreads(); // the tiles are complete before anyone multiplies
 
         // S = scale Q K^T
         float s[ROWS][BC / LANES] = {};
-        for (int c = 0; c < d; c++)
+#pragma unroll 4 // more of it, and the compiler runs out of registers
+        for (int c = 0; c < D; c++)
             for (int y = 0; y < ROWS; y++)
                 for (int x = 0; x < BC / LANES; x++)
-                    s[y][x] += q_tile[(ty + row_step * y) * pitch + c] *
-                               k_tile[(tx + LANES * x) * pitch + c];
+                    s[y][x] += q_tile[(ty + row_step * y) * PITCH + c] *
+                               k_tile[(tx + LANES * x) * PITCH + c];
 
         for (int y = 0; y < ROWS; y++) {
             // Online softmax: chapter 2 derives it. A key that does not exist has no score.
@@ -83,7 +86,7 @@ __global__ void __launch_bounds__(512, 1)
             for (int x = 0; x < BC / LANES; x++) {
                 const float weight = expf(s[y][x] - shift);
                 weights += weight;
-                p_tile[(ty + row_step * y) * p_pitch + tx + LANES * x] = weight;
+                p_tile[(ty + row_step * y) * P_PITCH + tx + LANES * x] = weight;
             }
             for (int offset = LANES / 2; offset > 0; offset /= 2)
                 weights += __shfl_xor_sync(0xffffffffu, weights, offset);
@@ -94,13 +97,12 @@ __global__ void __launch_bounds__(512, 1)
         __syncwarp(); // a row of P is written and read by the same warp
 
         // O += P V
+#pragma unroll 2
         for (int j = 0; j < BC; j++)
-            for (int n = 0; n < D / LANES; n++) {
-                if (LANES * n >= d) break; // no column there, for any lane
-                const float value = tx + LANES * n < d ? v_tile[j * pitch + tx + LANES * n] : 0;
-                for (int y = 0; y < ROWS; y++)
-                    sum[y][n] += p_tile[(ty + row_step * y) * p_pitch + j] * value;
-            }
+            for (int y = 0; y < ROWS; y++)
+                for (int n = 0; n < D / LANES; n++)
+                    sum[y][n] += p_tile[(ty + row_step * y) * P_PITCH + j] *
+                                 v_tile[j * PITCH + tx + LANES * n];
         __syncthreads(); // nobody reads the tiles any more: the next ones may overwrite them
     }
 
@@ -115,9 +117,13 @@ __global__ void __launch_bounds__(512, 1)
     }
 }
 
+static int compiled_dim(const attn_problem *p) {
+    return p->head_dim <= 64 ? 64 : p->head_dim <= 128 ? 128 : 256;
+}
+
 uint64_t q_outer_plain_shared_bytes(const attn_problem *p) {
     const uint64_t br = q_outer_plain_tile(p, p->br), bc = q_outer_plain_tile(p, p->bc);
-    return 4 * ((br + 2 * bc) * ((uint64_t)p->head_dim | 1) + br * (bc + 1));
+    return 4 * ((br + 2 * bc) * (compiled_dim(p) + 1) + br * (bc + 1));
 }
 
 template <int BC> static attn_status launch(const attn_problem *p, const attn_tensors *t) {
@@ -129,11 +135,16 @@ template <int BC> static attn_status launch(const attn_problem *p, const attn_te
     const int threads = LANES * br / ROWS;
     const uint64_t shared_bytes = q_outer_plain_shared_bytes(p);
     const float *q = (const float *)t->q, *k = (const float *)t->k, *v = (const float *)t->v;
-    if (p->head_dim <= 64)
+    if (compiled_dim(p) == 64)
         return GPU_LAUNCH((q_outer_plain<BC, 64>), blocks, threads, shared_bytes, q, k, v,
                           (float *)t->o, t->lse, shape);
-    return GPU_LAUNCH((q_outer_plain<BC, 256>), blocks, threads, shared_bytes, q, k, v,
-                      (float *)t->o, t->lse, shape);
+    if (compiled_dim(p) == 128)
+        return GPU_LAUNCH((q_outer_plain<BC, 128>), blocks, threads, shared_bytes, q, k, v,
+                          (float *)t->o, t->lse, shape);
+    if constexpr (BC < 128) // no GPU has the shared memory for both
+        return GPU_LAUNCH((q_outer_plain<BC, 256>), blocks, threads, shared_bytes, q, k, v,
+                          (float *)t->o, t->lse, shape);
+    return attn_error(ATTN_UNSUPPORTED, "q-outer-plain: tiles of 128 keys at head_dim %d", shape.d);
 }
 
 attn_status q_outer_plain_forward(const attn_problem *p, const attn_tensors *t,
