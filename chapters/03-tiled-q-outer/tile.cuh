@@ -152,7 +152,7 @@ __device__ __forceinline__ void tile_outer(float (&sum)[8][8], const float (&a)[
 //   b   the thread's first row in a tile of pitch WIDTH (K)
 template <int A_WIDTH, int WIDTH>
 __device__ __forceinline__ void tile_scores(float (&s)[8][8], const float *a, const float *b) {
-#pragma unroll 4
+#pragma unroll 2
     for (int c = 0; c < WIDTH; c += 4) {
         float x[8][4], y[8][4];
 #pragma unroll
@@ -173,7 +173,7 @@ __device__ __forceinline__ void tile_scores(float (&s)[8][8], const float *a, co
 //   v   a tile of KEYS rows, D columns, at the thread's first column
 template <int P_WIDTH, int KEYS, int D>
 __device__ __forceinline__ void tile_values(float (&o)[8][8], const float *p, const float *v) {
-#pragma unroll 2
+#pragma unroll 1
     for (int j = 0; j < KEYS;
          j += 8) // 8 rows of V to a gap: all addresses are constants away from one
 #pragma unroll
