@@ -151,11 +151,19 @@ double attn_naive_bound(attn_result result, const attn_magnitudes *size) {
     return 0;
 }
 
+// How far a dot product of d terms may be off, in units of 4 u times its terms. Summed in sequence, with
+// terms of one sign, it rounds d times, each time up to u of a partial sum; three standard deviations
+// of that are u sqrt(d). Naive need not show it: its compiler may have split the sum over SIMD lanes.
+static double dot_roundings(const attn_magnitudes *size) {
+    return fmax(1, sqrt((double)size->head_dim) / 4);
+}
+
 double attn_allowed(attn_result result, const attn_magnitudes *size, double naive_error) {
     const double naive = fmin(naive_error, attn_naive_bound(result, size)); // the bound for NaN
     const double times = result == ATTN_RESULT_O || result == ATTN_RESULT_LSE ? 2 : 3;
-    const double weight =
-        1 + size->s_terms; // a weight of P is off by some u times this, relatively
+    const double dot = dot_roundings(size);
+    const double weight = 1 + dot * size->s_terms; // a weight of P is off by 4u of this, relatively
+    const double dp_terms = dot * size->dp_terms;
     const double k = size->scale * size->k, q = size->scale * size->q;
     double off = 0, drift = size->drift[result];
     switch (result) {
@@ -166,11 +174,11 @@ double attn_allowed(attn_result result, const attn_magnitudes *size, double naiv
         off = weight;
         break;
     case ATTN_RESULT_DQ:
-        off = k * (weight * size->row_ds + size->dp_terms);
+        off = k * (weight * size->row_ds + dp_terms);
         drift += k * size->d_drift;
         break;
     case ATTN_RESULT_DK:
-        off = q * (weight * size->column_ds + size->dp_terms * size->column_p);
+        off = q * (weight * size->column_ds + dp_terms * size->column_p);
         drift += q * size->d_drift * size->column_p;
         break;
     case ATTN_RESULT_DV:

@@ -9,7 +9,8 @@
 //   dQ   3 E_naive + 4u |scale| max|K| ((1 + c) max_i sum_j P_ij (|dP_ij| + |D_i|) + e)
 //   dK   3 E_naive + 4u |scale| max|Q| ((1 + c) max_j sum_i P_ij (|dP_ij| + |D_i|) + e P')
 //
-//   c = max |scale| sum_c |q_ic| |k_jc|    e = max sum_c |dO_ic| |v_jc|    P' = max_j sum_i P_ij
+//   c = r max |scale| sum_c |q_ic| |k_jc|    e = r max sum_c |dO_ic| |v_jc|    P' = max_j sum_i P_ij
+//   r = max(1, sqrt(d) / 4), since a dot product rounds d times
 //
 // and, small beside these unless the summands are nearly all equal, by what such sums drift
 // (attn_magnitudes.drift) and by what is lost below 2^-126. The naive version must itself stay within

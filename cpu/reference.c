@@ -96,9 +96,9 @@ static void compute_query(const call *in, int64_t row, attn_magnitudes *size) {
     if (in->d_o != NULL) in->d[row] = 0;
     if (seen == 0) return;
 
-    // exp(s - m) cannot overflow. Where m is infinite there is nothing to protect, and s - m would
-    // be NaN for a row of nothing but -inf, whose L is -inf.
-    const double shift = isfinite(m) ? m : 0;
+    // exp(s - m) cannot overflow. For a row of nothing but -inf s - m would be NaN, but its L is -inf.
+    // A row with a score of +inf is NaN throughout, as in every softmax: no weight of it means anything.
+    const double shift = m == -INFINITY ? 0 : m;
     double l = 0;
     for (int64_t j = 0; j < keys; j++) {
         if (!sees(problem, i, j)) continue;

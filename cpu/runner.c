@@ -20,11 +20,11 @@ typedef struct device_side {
     attn_tensors tensors;
 } device_side;
 
-static void set_sizes(device_side *side, const attn_problem *problem) {
+static void set_sizes(size_t bytes[TENSORS], const attn_problem *problem) {
     const size_t q = sizeof(float) * attn_q_elements(problem);
     const size_t kv = sizeof(float) * attn_kv_elements(problem);
     const size_t sizes[TENSORS] = {q, kv, kv, q, sizeof(float) * attn_rows(problem), q, q, kv, kv};
-    memcpy(side->bytes, sizes, sizeof sizes);
+    memcpy(bytes, sizes, sizeof sizes);
 }
 
 uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
@@ -42,10 +42,12 @@ uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, 
 }
 
 // Refuses before anything is allocated, so that the sentence can say how much it would be in all.
-static attn_status check_memory(const device_side *side, const attn_loaded_stage *row,
-                                const attn_problem *problem, int passes) {
+attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *problem, int backward) {
+    size_t bytes[TENSORS];
+    const int passes = backward ? 2 : 1;
+    set_sizes(bytes, problem);
     double need = 0, extra = 0;
-    for (int i = 0; i < (passes == 2 ? TENSORS : D_O); i++) need += (double)side->bytes[i];
+    for (int i = 0; i < (passes == 2 ? TENSORS : D_O); i++) need += (double)bytes[i];
     for (int pass = 0; pass < passes; pass++)
         extra += (double)attn_extra_bytes(row->stage, problem, (attn_pass)pass, NULL);
     const uint64_t free_bytes = row->module->device->free_bytes();
@@ -137,7 +139,7 @@ static attn_status run_all(device_side *side, const attn_loaded_stage *row,
                            attn_run *run) {
     const attn_stage *stage = row->stage;
     const int passes = inputs->d_o ? 2 : 1;
-    ATTN_TRY(check_memory(side, row, problem, passes));
+    ATTN_TRY(attn_run_fits(row, problem, passes == 2));
     ATTN_TRY(fill_device(side, stage, problem, inputs));
     for (int pass = 0; pass < passes; pass++) {
         run->extra_bytes[pass] = attn_extra_bytes(stage, problem, (attn_pass)pass,
@@ -159,7 +161,7 @@ attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *pro
     device_side side;
     memset(&side, 0, sizeof side);
     side.device = row->module->device;
-    set_sizes(&side, problem);
+    set_sizes(side.bytes, problem);
     attn_status status = run_all(&side, row, problem, inputs, repeats, run);
     release_device(&side);
     if (status.code != ATTN_OK) attn_run_free(run);

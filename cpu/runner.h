@@ -30,6 +30,9 @@ attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *pro
                            const attn_inputs *inputs, int repeats, attn_run *run);
 void attn_run_free(attn_run *run);
 
+// ATTN_OK when the tensors and buffers fit into what is free on the device now; else ATTN_NO_MEMORY.
+attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *problem, int backward);
+
 // Bytes that a stage asks for besides the tensors, by its own declaration; UINT64_MAX when too many.
 uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
                           uint64_t *kept);

@@ -1,22 +1,36 @@
 // calibrate.c -- prints the tables of notes/precision.md: how much of their allowances two right
 // versions use, and by how much broken ones exceed them.
 //
-//   calibrate [seeds]     default 20
+//   calibrate [seeds [FILE]]     default 20; FILE: renew the tables between its markers
+#include "cpu/cli/generated.h"
 #include "tests/rounding.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+static char text[2][8192]; // right versions, broken ones
+static size_t used;
+static char *table = text[0];
+
+__attribute__((format(printf, 1, 2))) static void put(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (used < sizeof text[0])
+        used += (size_t)vsnprintf(table + used, sizeof text[0] - used, format, arguments);
+    va_end(arguments);
+}
+
 static void print_row(const char *name, const double *ratio, int precise) {
-    printf("| %-30s |", name);
-    for (int r = 0; r < ATTN_RESULTS; r++) printf(precise ? " %6.2f |" : " %6.1e |", ratio[r]);
-    printf("\n");
+    put("| %-30s |", name);
+    for (int r = 0; r < ATTN_RESULTS; r++) put(precise ? " %6.2f |" : " %6.1e |", ratio[r]);
+    put("\n");
 }
 
 static void print_head(const char *title) {
-    printf("\n| %-30s |", title);
-    for (int r = 0; r < ATTN_RESULTS; r++) printf(" %6s |", attn_result_name((attn_result)r));
-    printf("\n| --- | ---: | ---: | ---: | ---: | ---: |\n");
+    put("\n| %-30s |", title);
+    for (int r = 0; r < ATTN_RESULTS; r++) put(" %6s |", attn_result_name((attn_result)r));
+    put("\n| --- | ---: | ---: | ---: | ---: | ---: |\n");
 }
 
 static void raise_all(double *maximum, const double *value) {
@@ -43,6 +57,7 @@ int main(int count, char **arguments) {
 
     // One row a bug: its error on the input that shows it best, in parts of what a stage may be off
     // by, then of what the naive version may.
+    table = text[1], used = 0;
     for (int against = 0; against < 2; against++) {
         print_head(against ? "broken: error / naive's bound" : "broken: error / allowance");
         for (int broken = 1; broken < BUGS; broken++) {
@@ -56,5 +71,11 @@ int main(int count, char **arguments) {
             print_row(bug_name((bug)broken), worst, 0);
         }
     }
-    return 0;
+    printf("%s%s", text[0], text[1]);
+    if (count < 3) return 0;
+    attn_status status = attn_generated_replace(arguments[2], "calibrate-right", text[0] + 1);
+    if (status.code == ATTN_OK)
+        status = attn_generated_replace(arguments[2], "calibrate-broken", text[1] + 1);
+    if (status.code != ATTN_OK) fprintf(stderr, "calibrate: %s\n", status.text);
+    return attn_exit_status(status);
 }

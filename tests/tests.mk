@@ -17,7 +17,7 @@ $(call objects,$(test_sources)): | check-library
 .PHONY: check-library
 check-library:
 	@printf '#include <check.h>\nint main(void) { return 0; }\n' | \
-	    $(CC) $(check_cflags) -x c - -o /dev/null $(check_libs) 2> /dev/null || { \
+	    $(CC) $(check_cflags) -x c - -x none -o /dev/null $(check_libs) 2> /dev/null || { \
 	    echo 'The tests need Check, a library for unit tests, and it is not installed: type make deps'; exit 1; }
 
 # ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
@@ -61,6 +61,13 @@ endef
 mutant_field = $(word $(2),$(subst :, ,$(1)))
 mutant_chapter = $(word 2,$(subst /, ,$(call mutant_field,$(1),2)))
 $(foreach m,$(mutant_rows),$(eval $(call mutant_module,$(call mutant_field,$(m),1),$(call mutant_field,$(m),2),$(call mutant_field,$(m),3),$(call mutant_chapter,$(m)),$(firstword $(subst -, ,$(call mutant_chapter,$(m)))),$(if $(filter host,$(call mutant_field,$(m),3)),c,cu))))
+
+# The tables of notes/precision.md.
+.PHONY: calibrate
+calibrate: $(BUILD)/calibrate
+	$(BUILD)/calibrate 20 notes/precision.md
+$(BUILD)/calibrate: $(call objects,tests/calibrate.c tests/rounding.c cpu/cli/generated.c) $(library)
+	$(quiet)$(CC) $(C_FLAGS) $^ -o $@ $(LIBS)
 
 .PHONY: mutants
 mutants: $(mutant_modules)

@@ -44,7 +44,7 @@ __global__ void softmax_rows(const float *s, float *p, float *lse, naive_shape s
     l = warp_sum(l);
     for (int j = lane; j < kv_len; j += 32) {
         const float weight = expf(hbm_load(&s[j]) - shift) / l;
-        // Selected, not computed: in a row that sees no key the quotient is 0/0.
+        // In a row that sees no key the quotient is 0/0; the P of a pair that is masked is 0.
         hbm_store(&p[j], j >= first && j < end ? weight : 0);
     }
     if (lane == 0) hbm_store(&lse[row], first < end ? shift + logf(l) : -INFINITY);

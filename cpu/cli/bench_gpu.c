@@ -25,6 +25,16 @@ static void pause_50_ms(void) {
     nanosleep(&t, NULL);
 }
 
+// "580.65.06", of the NVIDIA driver; its version is not to be had from the CUDA runtime.
+static void driver_version(char *text, size_t size) {
+    char line[256], *at = NULL;
+    snprintf(text, size, "unknown");
+    FILE *file = fopen("/proc/driver/nvidia/version", "r");
+    if (file && fgets(line, sizeof line, file)) at = strpbrk(line, "0123456789");
+    if (at) snprintf(text, size, "%.*s", (int)strspn(at, "0123456789."), at);
+    if (file) fclose(file);
+}
+
 static void print_row(const attn_loaded_stage *row, const attn_problem *p, attn_pass pass,
                       double seconds) {
     attn_traffic model;
@@ -84,7 +94,7 @@ attn_status attn_bench_gpu(const attn_options *o, const char *command) {
     static const struct {
         int64_t batch, heads, n, d;
     } plan[] = {{8, 32, 2048, 64}, {8, 16, 2048, 128}, {1, 8, 1024, 64}, {1, 1, 1024, 64}};
-    char device[160], date[32];
+    char device[160], driver[32], date[32];
     const time_t now = time(NULL);
     ATTN_TRY(attn_load_devices("gpu", &modules));
     attn_find_yardstick(&modules, "gpu")->module->device->describe(device, sizeof device);

@@ -116,6 +116,19 @@ static attn_status random_input(const attn_options *o, const attn_chapter *chapt
     return attn_ok();
 }
 
+// Asked before anything is filled or proved: a problem too large for all of the chapter's stages.
+static attn_status check_memory(const attn_chapter *chapter, const attn_problem *problem) {
+    attn_status first = attn_ok();
+    for (int i = 0; i < chapter->count; i++) {
+        const attn_loaded_stage *row = chapter->row[i];
+        if (!attn_chapter_owns(chapter, row)) continue;
+        const attn_status fits = attn_run_fits(row, problem, row->stage->backward != NULL);
+        if (fits.code == ATTN_OK) return fits;
+        if (first.code == ATTN_OK) first = fits;
+    }
+    return first;
+}
+
 // ---- measuring ----
 static int threads(void) {
 #ifdef _OPENMP
@@ -136,8 +149,10 @@ static attn_status run_unchecked(const attn_loaded_stage *row, const attn_proble
 
 // The best of several probes, beside the stages they are held against: a busy machine slows both.
 static void probe_peak(attn_measurement *m) {
-    const double peak = attn_fma_probe(threads());
-    if (peak > m->fma_peak) m->fma_peak = peak;
+    for (int i = 0; i < 3; i++) {
+        const double peak = attn_fma_probe(threads());
+        if (peak > m->fma_peak) m->fma_peak = peak;
+    }
 }
 
 static attn_status measure(const attn_modules *modules, const attn_chapter *chapter,
@@ -224,6 +239,7 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     memset(&in, 0, sizeof in);
     ATTN_TRY(attn_load_devices(o->device, &modules));
     ATTN_TRY(collect(&modules, o, &chapter));
+    if (!o->input_folder) ATTN_TRY(check_memory(&chapter, &o->problem));
     attn_status status = o->input_folder ? load_input(o, &in) : random_input(o, &chapter, &in);
     if (status.code == ATTN_OK) status = attn_problem_check(&in.loaded.problem);
     // Proof before measurement: a fast wrong answer is not worth a table.

@@ -70,6 +70,7 @@ static void print_refusals(const attn_measurement *m, int host) {
 static void print_host(const attn_measurement *m, attn_pass pass) {
     static const char *const heads[] = {"stage",   "max error",   "allowed",         "GFLOP", "ms",
                                         "GFLOP/s", "of FMA peak", "extra memory MB", NULL};
+    int disturbed = 0; // faster than the peak: another program had the processor during the probe
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
@@ -81,13 +82,20 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
         add_flops_cell(stage, &m->problem, pass);
         attn_table_cell(&table, "%.3g", seconds * 1e3);
         attn_table_cell(&table, "%.1f", rate);
-        attn_table_cell(&table, "%.2f", m->fma_peak > 0 ? rate / m->fma_peak : 0);
+        disturbed |= rate > m->fma_peak;
+        if (rate > m->fma_peak)
+            attn_table_cell(&table, "?");
+        else
+            attn_table_cell(&table, "%.2f", rate / m->fma_peak);
         attn_table_cell(&table, "%.6g", (double)stage->proof.run.extra_bytes[pass] / 1e6);
     }
     if (table.rows == 0) return;
     printf("\n%s on this CPU (median of the repeats; peak: %.0f GFLOP/s of fp32 multiply-adds)\n",
            pass == ATTN_FORWARD ? "Forward" : "Backward", m->fma_peak);
     attn_table_print(&table, 4);
+    if (disturbed)
+        printf(
+            "    ?: above the measured peak, so another program slowed the probe; run it again.\n");
 }
 
 // ---- stages on a device ----
@@ -197,22 +205,24 @@ static const char *growth(double ratio) {
     return ratio > 0 ? "does not grow with N" : "none";
 }
 
+// From N to 2 N; problems shorter than a few tiles say little about growth, so from 1024 at least.
 static void print_growth(const attn_measurement *m, const attn_loaded_stage *row) {
-    attn_problem twice = m->problem;
-    if (twice.q_len == 0 || twice.kv_len == 0 || twice.q_len >= 1 << 28 || twice.kv_len >= 1 << 28)
-        return;
+    enum { LEAST = 1024 };
+    attn_problem once = m->problem;
+    if (once.q_len < LEAST || once.kv_len < LEAST) once.q_len = once.kv_len = LEAST;
+    attn_problem twice = once;
     twice.q_len *= 2, twice.kv_len *= 2;
-    const attn_traffic once = model_of(row, &m->problem, ATTN_FORWARD);
-    const attn_traffic more = model_of(row, &twice, ATTN_FORWARD);
-    if (attn_traffic_total(&once).read == 0) return; // an empty batch
+    if (once.batch == 0 || attn_problem_check(&twice).code != ATTN_OK) return;
+    const attn_traffic before = model_of(row, &once, ATTN_FORWARD);
+    const attn_traffic after = model_of(row, &twice, ATTN_FORWARD);
     const double read =
-        (double)attn_traffic_total(&more).read / (double)attn_traffic_total(&once).read;
-    const double extra = (double)attn_extra_bytes(row->stage, &m->problem, ATTN_FORWARD, NULL);
-    const double extra_more = (double)attn_extra_bytes(row->stage, &twice, ATTN_FORWARD, NULL);
-    printf("    %d %s, twice the N: read x %.2f (%s)", row->module->chapter, row->stage->name, read,
-           growth(read));
+        (double)attn_traffic_total(&after).read / (double)attn_traffic_total(&before).read;
+    const double extra = (double)attn_extra_bytes(row->stage, &once, ATTN_FORWARD, NULL);
+    const double extra_after = (double)attn_extra_bytes(row->stage, &twice, ATTN_FORWARD, NULL);
+    printf("    %d %s, N %lld -> %lld: read x %.2f (%s)", row->module->chapter, row->stage->name,
+           (long long)once.kv_len, (long long)twice.kv_len, read, growth(read));
     if (extra > 0)
-        printf(", extra memory x %.2f (%s)\n", extra_more / extra, growth(extra_more / extra));
+        printf(", extra memory x %.2f (%s)\n", extra_after / extra, growth(extra_after / extra));
     else
         printf(", no extra memory\n");
 }

@@ -31,4 +31,5 @@ endif
 
 .PHONY: seeded
 seeded: $(seeded_programs)
-$(BUILD)/obj/tests/test_emulator.c.o: CPPFLAGS += -DSEEDED_FOLDER='"$(BUILD)/seeded"'
+$(BUILD)/obj/tests/test_emulator.c.o: CPPFLAGS += -DSEEDED_FOLDER='"$(BUILD)/seeded"' \
+    -DSEEDED_QUICK='"-$(notdir $(CXX))-O1"'
