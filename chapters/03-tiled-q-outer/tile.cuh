@@ -152,7 +152,7 @@ __device__ __forceinline__ void tile_outer(float (&sum)[8][8], const float (&a)[
 //   b   the thread's first row in a tile of pitch WIDTH (K)
 template <int A_WIDTH, int WIDTH>
 __device__ __forceinline__ void tile_scores(float (&s)[8][8], const float *a, const float *b) {
-#pragma unroll 2
+#pragma unroll(A_WIDTH > 64 ? 4 : 2) // as measured
     for (int c = 0; c < WIDTH; c += 4) {
         float x[8][4], y[8][4];
 #pragma unroll
