@@ -101,14 +101,15 @@ __device__ __forceinline__ void tile_load(float *tile, tile_matrix m, int first_
             const int row = first_row + r, column = first_column + c;
             float *to = tile + tile_at<WIDTH>(r) + c;
             const float *from = m.at + (size_t)row * m.columns + column;
-            if (row < m.rows && column < m.columns) {
-                if (m.vectors)
-                    cp_async16(to, from);
-                else
-                    cp_async4(to, from);
-            } else {
-                for (int n = 0; n < piece; n++) to[n] = 0;
-            }
+            const bool exists = row < m.rows && column < m.columns;
+            if (m.vectors && exists)
+                cp_async16(to, from);
+            else if (m.vectors)
+                shared_store4(to, make_float4(0, 0, 0, 0));
+            else if (exists)
+                cp_async4(to, from);
+            else
+                *to = 0;
         }
     }
     cp_async_commit();
