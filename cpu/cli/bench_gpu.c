@@ -99,10 +99,12 @@ attn_status attn_bench_gpu(const attn_options *o, const char *command) {
     ATTN_TRY(attn_load_devices("gpu", &modules));
     attn_find_yardstick(&modules, "gpu")->module->device->describe(device, sizeof device);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&now));
-    printf("# %s\n# %s, %s; median of %d rounds of %d runs; TFLOP/s of 4d FLOPs a visible pair "
-           "forward, "
-           "10d backward\n",
-           device, date, command, o->rounds, o->repeats + 1);
+    driver_version(driver, sizeof driver);
+    printf("# %s, driver %s\n", device, driver);
+    printf(
+        "# %s, %s; median of %d rounds of %d runs; TFLOP/s of 4d FLOPs a visible pair forward, 10d "
+        "backward\n",
+        date, command, o->rounds, o->repeats + 1);
     printf(
         "stage,pass,batch,heads,kv_heads,q_len,kv_len,head_dim,causal,ms,tflops,model_read_bytes,"
         "model_written_bytes\n");
