@@ -75,6 +75,11 @@ static const situation situations[] = {
     {1, 2, 2, 200, 200, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, NAN_LAST},
     {1, 1, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 7, 1, ATTN_INPUT_WIDE, PLAIN},
     {2, 2, 1, 20, 30, 64, ATTN_CAUSAL_TOP_LEFT, 0, 0, 0, ATTN_INPUT_NORMAL, PLAIN},
+    // Without masks, for stages that know none: several tiles and a last one that is not full.
+    {2, 4, 2, 150, 200, 40, ATTN_CAUSAL_OFF, 0, 0, 1.5f, ATTN_INPUT_NORMAL, PLAIN},
+    {1, 1, 1, 70, 300, 16, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
+    {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 0, 0, -10, ATTN_INPUT_RISING, PLAIN},
+    {1, 2, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE, PLAIN},
 };
 enum { SITUATIONS = sizeof situations / sizeof *situations, FIRST_KEYS = 140 };
 
@@ -121,14 +126,15 @@ static void look(const attn_proof *proof, verdict *v) {
     if (proof->bytes_compared && !proof->bytes_equal) v->bytes_differ = 1;
 }
 
-// Runs every stage of the mutant's module on one situation.
-static void meet(const attn_modules *real, const attn_modules *mutated, int s, verdict *v) {
+// Runs every stage of the mutant's module on one situation. Returns how many do such problems.
+static int meet(const attn_modules *real, const attn_modules *mutated, int s, verdict *v) {
     const test_case c = case_of(&situations[s], s + 1);
     test_input in = input_of(&situations[s], &c);
     const attn_inputs inputs = test_inputs(&in);
     attn_trial trial;
     attn_status status = attn_trial_begin(real, &c.problem, &inputs, NULL, &trial);
     ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
+    int able = 0;
     for (int i = 0; i < mutated->stage_count; i++) {
         attn_proof proof;
         status = attn_prove(&mutated->stage[i], &trial, 1, &proof);
@@ -136,12 +142,14 @@ static void meet(const attn_modules *real, const attn_modules *mutated, int s, v
             look(&proof, v);
         else if (status.code == ATTN_DEVICE)
             snprintf(v->finding, sizeof v->finding, "%s", status.text);
-        else
+        else if (status.code != ATTN_UNSUPPORTED) // masks, in chapters that have none
             ck_abort_msg("%s", status.text);
+        able += status.code != ATTN_UNSUPPORTED;
         attn_proof_free(&proof);
     }
     attn_trial_free(&trial);
     test_input_free(&in);
+    return able;
 }
 
 static int is_caught(const mutant *m, const verdict *v) {
@@ -167,10 +175,12 @@ START_TEST(mutant_is_caught) {
     ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
     ck_assert_msg(mutated.stage_count > 0, "%s is not built in %s", m->name, folder);
 
+    int met = 0;
     for (int s = 0; s < SITUATIONS && (must_pass(m) || !is_caught(m, &v)); s++) {
-        if (strcmp(device_of(m), "check") == 0 && s > 1) break; // slow
-        meet(&real, &mutated, s, &v);
+        if (strcmp(device_of(m), "check") == 0 && met > 1) break; // slow
+        met += meet(&real, &mutated, s, &v) > 0;
     }
+    ck_assert_msg(met > 0, "%s does none of the situations", m->name);
     if (must_pass(m))
         ck_assert_msg(
             !v.failed && !v.bytes_differ && !v.finding[0],
