@@ -184,7 +184,9 @@ KNOBS = $(call knob,N,n) $(call knob,QLEN,qlen) $(call knob,KVLEN,kvlen) $(call 
         $(call knob,SCALE,scale) $(call knob,SEED,seed) $(call knob,KIND,kind) $(call knob,BR,br) \
         $(call knob,BC,bc) $(call knob,CAUSAL,causal) $(call knob,WINDOW,window) \
         $(call knob,DEVICE,device) $(call knob,REPEATS,repeats) $(if $(CSV),--csv)
-all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_modules))
+# Modules for a GPU that this machine lacks may be there, from `make cuda`: they too are kept up to date.
+all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_modules)) \
+    $(wildcard $(gpu_modules) $(count_modules))
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
