@@ -192,7 +192,7 @@ first_number := $(firstword $(chapter_numbers))
 
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu clean
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(filter-out %.d,$(MAKEFILE_LIST)) | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@printf '  make %-12s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder CSV=1. Example: make chapter1 N=2048 CAUSAL=1'
@@ -227,8 +227,8 @@ check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages un
 bench: build ## times the host's stages against an FMA probe and renews the table in README.md
 	$(program) bench $(KNOBS) $(if $(CSV)$(filter gpu,$(DEVICE)),,$(foreach f,README.md $(shell grep -l "bench:begin" chapters/*/README.md),--write-table $(f)))
 
-traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(count_modules)) ## bytes by formula, by count and behind the L2: N= TO= PASS= DEVICE=gpu CSV=1
-	@$(program) traffic $(KNOBS) $(call knob,TO,to) $(call knob,PASS,pass)
+traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(count_modules)) ## bytes by formula, by count and behind the L2: N= TO= COUNT= PASS= DEVICE=gpu CSV=1
+	@$(program) traffic $(KNOBS) $(call knob,TO,to) $(call knob,COUNT,count-to) $(call knob,PASS,pass)
 
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
@@ -249,6 +249,7 @@ clean: ## removes what was built
 	rm -rf $(BUILD)
 
 -include tests/tests.mk
+-include plots/plots.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 endif

@@ -35,6 +35,13 @@ attn_tensor_bytes attn_traffic_of(const attn_traffic *traffic, const char *name)
     return none;
 }
 
+attn_tensor_bytes attn_compulsory_bytes(const attn_problem *problem, attn_pass pass) {
+    const uint64_t q = 4 * attn_q_elements(problem), kv = 4 * attn_kv_elements(problem);
+    attn_tensor_bytes all = {"compulsory", q + 2 * kv, q + 4 * attn_rows(problem)};
+    if (pass == ATTN_BACKWARD) all.read = 2 * q + 2 * kv, all.written = q + 2 * kv; // with dO
+    return all;
+}
+
 void attn_bytes_text(double bytes, char *text, size_t size) {
     static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};
     int unit = 0;

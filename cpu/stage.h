@@ -54,6 +54,9 @@ attn_tensor_bytes attn_traffic_of(const attn_traffic *traffic,
                                   const char *name);                  // zeros when absent
 int attn_traffic_equal(const attn_traffic *a, const attn_traffic *b); // tensor by tensor
 
+// What no stage can do without: each input read once, each output written once.
+attn_tensor_bytes attn_compulsory_bytes(const attn_problem *problem, attn_pass pass);
+
 // "33.5 MB", "68.7 GB" (powers of ten); for messages.
 void attn_bytes_text(double bytes, char *text, size_t size);
 
@@ -87,6 +90,10 @@ typedef struct attn_stage {
     double (*flops)(const attn_problem *problem, attn_pass pass);
 
     const char *too_large; // what to try when memory does not suffice; NULL: a smaller problem
+
+    // Bytes of shared memory that a block of the forward pass has, for the problem's tiles. NULL: no more
+    // than the 48 KB that every GPU gives, or none.
+    uint64_t (*shared_bytes)(const attn_problem *problem);
 } attn_stage;
 
 // ATTN_OK, or ATTN_UNSUPPORTED / ATTN_BAD_INPUT with the sentence that says why not.
@@ -134,10 +141,14 @@ typedef struct attn_device {
     // empty_l2 alone, since only a profiler may read its counters; elsewhere both are NULL.
     attn_status (*empty_l2)(void);
     void (*dram)(attn_dram *bytes);
+
+    // The GPUs that the device can stand for: the name of number `index`, from 0 on, and the bytes of
+    // shared memory that it gives a block; NULL after the last one. NULL: stands for none but itself.
+    const char *(*known_gpu)(int index, uint64_t *shared_bytes);
 } attn_device;
 
 // ---- a module: one chapter on one device ----
-enum { ATTN_MODULE_ABI = 2 };
+enum { ATTN_MODULE_ABI = 3 };
 
 typedef struct attn_module {
     int abi;

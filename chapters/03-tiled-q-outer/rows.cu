@@ -88,6 +88,7 @@ static const attn_stage stages[] = {
         q_outer_plain_bytes,
         q_outer_flops,
         NULL,
+        q_outer_plain_shared_bytes,
     },
     {
         "q-outer",
@@ -102,6 +103,7 @@ static const attn_stage stages[] = {
         q_outer_bytes,
         q_outer_flops,
         NULL,
+        q_outer_shared_bytes,
     },
 };
 

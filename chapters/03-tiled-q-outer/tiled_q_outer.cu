@@ -36,7 +36,7 @@ template <int D> struct q_outer_chunks {
     };
 };
 
-template <int D> constexpr size_t q_outer_shared_bytes() {
+template <int D> constexpr size_t shared_bytes() {
     typedef tile_shape<D> tile;
     return sizeof(float) *
            (tile_at<D>(tile::BR) + tile_at<tile::BC>(tile::BR) + 2 * q_outer_chunks<D>::FLOATS);
@@ -120,6 +120,19 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
                    here.x, shape.q_len, shape.kv_len, shape.d, shape.vectors);
 }
 
+uint64_t q_outer_shared_bytes(const attn_problem *p) {
+    switch (q_outer_compiled_dim(p)) {
+    case 32:
+        return shared_bytes<32>();
+    case 64:
+        return shared_bytes<64>();
+    case 128:
+        return shared_bytes<128>();
+    default:
+        return shared_bytes<256>();
+    }
+}
+
 template <int D> static attn_status launch(const attn_problem *p, const attn_tensors *t) {
     const q_outer_shape shape = {
         (int)p->q_len,    (int)p->kv_len,
@@ -127,7 +140,7 @@ template <int D> static attn_status launch(const attn_problem *p, const attn_ten
         p->scale,         tile_vectors(p->head_dim, t->q, t->k, t->v, t->o),
     };
     const uint64_t blocks = (uint64_t)(p->batch * p->heads) * q_outer_query_tiles(p);
-    return GPU_LAUNCH((q_outer<D>), blocks, tile_shape<D>::THREADS, q_outer_shared_bytes<D>(),
+    return GPU_LAUNCH((q_outer<D>), blocks, tile_shape<D>::THREADS, shared_bytes<D>(),
                       (const float *)t->q, (const float *)t->k, (const float *)t->v, (float *)t->o,
                       t->lse, shape);
 }

@@ -17,6 +17,7 @@ static inline uint64_t q_outer_query_tiles(const attn_problem *p) {
     const uint64_t br = 8192 / q_outer_compiled_dim(p);
     return ((uint64_t)p->q_len + br - 1) / br;
 }
+uint64_t q_outer_shared_bytes(const attn_problem *p);
 
 // The plain kernel: tiles as asked for, else 64 x 64, or 32 x 32 where d is large; and what they need.
 static inline int q_outer_plain_tile(const attn_problem *p, int64_t asked) {

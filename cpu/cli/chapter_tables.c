@@ -127,15 +127,12 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
         attn_table_cell(&table, "%.2f",
                         seconds > 0 ? useful_flops(&m->problem, pass) / seconds / 1e12 : 0);
     }
-    const double q = 4.0 * (double)attn_q_elements(&m->problem);
-    const double kv = 4.0 * (double)attn_kv_elements(&m->problem);
+    const attn_tensor_bytes compulsory = attn_compulsory_bytes(&m->problem, pass);
     attn_table_row(&table);
     attn_table_cell(&table, "  compulsory");
     for (int i = 0; i < 3; i++) attn_table_cell(&table, "%s", "");
-    attn_table_cell(&table, "%.6g", (q * (pass == ATTN_BACKWARD ? 2 : 1) + 2 * kv) / 1e6);
-    attn_table_cell(&table, "%.6g",
-                    (q + (pass == ATTN_BACKWARD ? 2 * kv : 4.0 * (double)attn_rows(&m->problem))) /
-                        1e6);
+    attn_table_cell(&table, "%.6g", (double)compulsory.read / 1e6);
+    attn_table_cell(&table, "%.6g", (double)compulsory.written / 1e6);
     char device[160];
     device_row->module->device->describe(device, sizeof device);
     printf("\n%s on %s\n", pass == ATTN_FORWARD ? "Forward" : "Backward", device);

@@ -65,6 +65,8 @@ int main(int argc, char **argv) {
         return attn_command_pass(&options);
     case ATTN_COMMAND_TRAFFIC:
         return attn_command_traffic(&options);
+    case ATTN_COMMAND_TILES:
+        return attn_command_tiles(&options);
     }
     return 2;
 }

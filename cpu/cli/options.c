@@ -23,11 +23,13 @@ static const command_row commands[] = {
      "runs one pass of a stage once, from an empty L2 cache, for a profiler to watch"},
     {ATTN_COMMAND_TRAFFIC, "traffic", NULL,
      "bytes of all stages: asked for by the formula, by count, and what reaches DRAM"},
+    {ATTN_COMMAND_TILES, "tiles", NULL,
+     "bytes by tile sizes, the shared memory a block needs, and which GPUs have it"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 enum {
-    BYTES = ATTN_COMMAND_PASS | ATTN_COMMAND_TRAFFIC,
+    BYTES = ATTN_COMMAND_PASS | ATTN_COMMAND_TRAFFIC | ATTN_COMMAND_TILES,
     PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH | BYTES,
     CASE = ATTN_COMMAND_RUN | ATTN_COMMAND_CHECK,
     EVERY = 0xff,
@@ -65,6 +67,8 @@ static const option_row rows[] = {
      "refuse what STAGE cannot do instead of naming another", 0},
     {"--pass", "PASS", BYTES, "forward or backward (forward)", 0},
     {"--to", "N", ATTN_COMMAND_TRAFFIC, "doubles N from --n up to this one", 0},
+    {"--count-to", "N", ATTN_COMMAND_TRAFFIC,
+     "counts up to this N, and beyond it shows the formula alone (counts all)", 0},
     {"--repeats", "R", PROBLEM & ~BYTES, "runs of which the median time is shown (5)", 0},
     {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
     {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
@@ -185,6 +189,7 @@ static attn_status set_option(const char *name, const char *value, attn_options 
     if (IS("--kind")) return attn_input_parse(value, &o->input);
     if (IS("--pass")) return parse_pass(value, &o->pass);
     if (IS("--to")) return parse_whole("--to (TO)", value, 1, any, &o->most_n);
+    if (IS("--count-to")) return parse_whole("--count-to (COUNT)", value, 0, any, &o->counted_n);
     if (IS("--device")) return parse_device(value, &o->device);
     if (IS("--input")) return o->input_folder = value, attn_ok();
     if (IS("--case")) return o->case_folder = value, attn_ok();
@@ -229,7 +234,7 @@ attn_status attn_options_parse(attn_command command, int argc, char **argv, attn
     memset(o, 0, sizeof *o);
     o->problem = attn_problem_of(1024, 1024, 64);
     o->problem.heads = 4;
-    o->seed = 1, o->repeats = 5, o->rounds = 7;
+    o->seed = 1, o->repeats = 5, o->rounds = 7, o->counted_n = INT64_MAX;
     raw_knobs raw = {1024, INT64_MIN, INT64_MIN, INT64_MIN, 0, 0};
     for (int i = 2; i < argc; i++) {
         const option_row *row = NULL;

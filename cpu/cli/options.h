@@ -14,6 +14,7 @@ typedef enum attn_command {
     ATTN_COMMAND_BENCH = 16,
     ATTN_COMMAND_PASS = 32,
     ATTN_COMMAND_TRAFFIC = 64,
+    ATTN_COMMAND_TILES = 128,
 } attn_command;
 
 typedef struct attn_options {
@@ -28,8 +29,9 @@ typedef struct attn_options {
 
     const char *case_folder, *out_folder, *input_folder;
     int repeats, rounds;
-    attn_pass pass; // of pass and traffic
-    int64_t most_n; // traffic: N doubles up to this one; 0: one problem
+    attn_pass pass;    // of pass, traffic and tiles
+    int64_t most_n;    // traffic: N doubles up to this one; 0: one problem
+    int64_t counted_n; // traffic: up to this N it is counted, beyond it the formula stands alone
     int csv, no_fallback, help;
     const char *write_table[4]; // bench: the files whose generated table it renews
     int write_tables;

@@ -18,25 +18,28 @@ typedef struct measured {
     const attn_loaded_stage *row;
     attn_problem problem;
     attn_traffic model, counted;
-    int has_dram;
+    int has_count, has_dram;
     attn_dram dram;
 } measured;
 
 static attn_status measure(const attn_options *o, const attn_loaded_stage *row,
                            const attn_problem *problem, measured *m) {
+    memset(m, 0, sizeof *m);
+    m->row = row, m->problem = *problem;
+    ATTN_TRY(attn_stage_supports(row->stage, problem, o->pass));
+    row->stage->bytes(problem, o->pass, &m->model);
+    if (problem->kv_len > o->counted_n) return attn_ok();
+
     const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
     float *data = malloc(4 * (2 * q + 2 * kv) + 1);
     if (!data) return attn_error(ATTN_NO_MEMORY, "no memory for q, k, v and do");
     const attn_inputs inputs = {data, data + q, data + q + kv, data + q + 2 * kv};
     attn_input_fill(o->input, o->seed, problem, data, data + q, data + q + kv, data + q + 2 * kv);
     attn_run run;
-    memset(m, 0, sizeof *m);
-    m->row = row, m->problem = *problem;
     const attn_status status = attn_run_cold(row, problem, &inputs, o->pass, &run);
     free(data);
     if (status.code != ATTN_OK) return status;
-    row->stage->bytes(problem, o->pass, &m->model);
-    m->counted = run.traffic[o->pass];
+    m->has_count = 1, m->counted = run.traffic[o->pass];
     m->has_dram = run.modelled, m->dram = run.dram[o->pass];
     attn_run_free(&run);
     return attn_ok();
@@ -59,7 +62,9 @@ static void add_row(const measured *m) {
     attn_table_cell(&table, "%lld", (long long)m->problem.kv_len);
     attn_table_cell(&table, "%.6g", (double)model.read / 1e6);
     attn_table_cell(&table, "%.6g", (double)model.written / 1e6);
-    if (attn_traffic_equal(&m->model, &m->counted))
+    if (!m->has_count)
+        attn_table_cell(&table, "not");
+    else if (attn_traffic_equal(&m->model, &m->counted))
         attn_table_cell(&table, "the same");
     else
         attn_table_cell(&table, "NOT THE SAME: %.6g + %.6g", (double)counted.read / 1e6,
@@ -70,18 +75,17 @@ static void add_row(const measured *m) {
     attn_table_cell(&table, "%.6g", (double)m->dram.left / 1e6);
 }
 
-// Each input read once, each output written once.
 static void add_compulsory(const attn_problem *p, attn_pass pass) {
-    const double q = 4.0 * (double)attn_q_elements(p), kv = 4.0 * (double)attn_kv_elements(p);
-    const double lse = 4.0 * (double)attn_rows(p);
+    const attn_tensor_bytes compulsory = attn_compulsory_bytes(p, pass);
     attn_table_row(&table);
     attn_table_cell(&table, "  compulsory");
     attn_table_cell(&table, "%lld", (long long)p->kv_len);
-    attn_table_cell(&table, "%.6g", ((pass == ATTN_FORWARD ? q : 2 * q) + 2 * kv) / 1e6);
-    attn_table_cell(&table, "%.6g", (pass == ATTN_FORWARD ? q + lse : q + 2 * kv) / 1e6);
+    attn_table_cell(&table, "%.6g", (double)compulsory.read / 1e6);
+    attn_table_cell(&table, "%.6g", (double)compulsory.written / 1e6);
 }
 
 static void print_by_tensor(const measured *m) {
+    if (!m->has_count) return;
     printf("    %d %s, counted:", m->row->module->chapter, m->row->stage->name);
     for (int t = 0; t < m->counted.count; t++) {
         const attn_tensor_bytes *tensor = &m->counted.tensor[t];
@@ -107,8 +111,16 @@ static void print_head(const attn_options *o, const attn_device *device, int wit
 }
 
 // ---- for programs ----
+static void print_csv_start(const char *stage, const attn_options *o, const char *device,
+                            const attn_problem *p, attn_tensor_bytes model, const char *tensor) {
+    printf("%s,%s,%s,%lld,%lld,%lld,%lld,%lld,%lld,%d,%s,%llu,%llu", stage,
+           o->pass == ATTN_FORWARD ? "forward" : "backward", device, (long long)p->batch,
+           (long long)p->heads, (long long)p->kv_heads, (long long)p->q_len, (long long)p->kv_len,
+           (long long)p->head_dim, p->causal != ATTN_CAUSAL_OFF, tensor,
+           (unsigned long long)model.read, (unsigned long long)model.written);
+}
+
 static void print_csv(const attn_options *o, const measured *m) {
-    const attn_problem *p = &m->problem;
     // Every tensor that the model or the count knows, then all of them together.
     attn_traffic names = m->model;
     for (int t = 0; t < m->counted.count; t++)
@@ -120,19 +132,31 @@ static void print_csv(const attn_options *o, const measured *m) {
             all ? attn_traffic_total(&m->model) : attn_traffic_of(&m->model, name);
         const attn_tensor_bytes counted =
             all ? attn_traffic_total(&m->counted) : attn_traffic_of(&m->counted, name);
-        printf("%s,%s,%s,%lld,%lld,%lld,%lld,%lld,%lld,%d,%s,%llu,%llu,%llu,%llu",
-               m->row->stage->name, o->pass == ATTN_FORWARD ? "forward" : "backward",
-               m->row->module->device->kind, (long long)p->batch, (long long)p->heads,
-               (long long)p->kv_heads, (long long)p->q_len, (long long)p->kv_len,
-               (long long)p->head_dim, p->causal != ATTN_CAUSAL_OFF, name,
-               (unsigned long long)model.read, (unsigned long long)model.written,
-               (unsigned long long)counted.read, (unsigned long long)counted.written);
+        print_csv_start(m->row->stage->name, o, m->row->module->device->kind, &m->problem, model,
+                        name);
+        if (m->has_count)
+            printf(",%llu,%llu", (unsigned long long)counted.read,
+                   (unsigned long long)counted.written);
+        else
+            printf(",,");
         if (all && m->has_dram)
-            printf(",%llu,%llu,%llu\n", (unsigned long long)m->dram.read,
+            printf(",%llu,%llu,%llu", (unsigned long long)m->dram.read,
                    (unsigned long long)m->dram.written, (unsigned long long)m->dram.left);
         else
-            printf(",,,\n");
+            printf(",,,");
+        uint64_t kept;
+        if (all)
+            printf(",%llu", (unsigned long long)attn_extra_bytes(m->row->stage, &m->problem,
+                                                                 o->pass, &kept));
+        else
+            printf(",");
+        printf("\n");
     }
+}
+
+static void print_compulsory_csv(const attn_options *o, const attn_problem *p) {
+    print_csv_start("compulsory", o, "", p, attn_compulsory_bytes(p, o->pass), "all");
+    printf(",,,,,,\n");
 }
 
 static const char *device_of(const attn_options *o) {
@@ -154,7 +178,7 @@ static attn_status traffic(const attn_options *o, int *differ) {
     if (o->csv)
         printf("stage,pass,device,batch,heads,kv_heads,q_len,kv_len,head_dim,causal,tensor,"
                "model_read_bytes,model_written_bytes,counted_read_bytes,counted_written_bytes,"
-               "dram_read_bytes,dram_written_bytes,dram_left_bytes\n");
+               "dram_read_bytes,dram_written_bytes,dram_left_bytes,extra_bytes\n");
     else
         print_head(o, device, device->dram != NULL), begin_table(device->dram != NULL);
     static measured last[ATTN_MAX_STAGES];
@@ -173,14 +197,18 @@ static attn_status traffic(const attn_options *o, int *differ) {
                 if (status.code == ATTN_DEVICE) *differ = 1;
                 continue;
             }
-            *differ |= !attn_traffic_equal(&last[stages].model, &last[stages].counted);
+            if (last[stages].has_count)
+                *differ |= !attn_traffic_equal(&last[stages].model, &last[stages].counted);
             if (o->csv)
                 print_csv(o, &last[stages]);
             else
                 add_row(&last[stages]);
             stages++;
         }
-        if (!o->csv) add_compulsory(&problem, o->pass);
+        if (o->csv)
+            print_compulsory_csv(o, &problem);
+        else
+            add_compulsory(&problem, o->pass);
         if (problem.q_len == 0 || problem.kv_len == 0 || 2 * problem.kv_len > o->most_n) break;
         problem.q_len *= 2, problem.kv_len *= 2;
     }

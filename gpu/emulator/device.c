@@ -94,6 +94,7 @@ const attn_device *gpu_device(void) {
         .report = device_report,
         .empty_l2 = emu_dram_begin,
         .dram = emu_dram_end,
+        .known_gpu = emu_gpu_known,
     };
     device.kind = emu_device_kind;
     return &device;

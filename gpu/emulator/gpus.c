@@ -52,6 +52,12 @@ const emu_gpu *emu_gpu_chosen(void) {
     return chosen;
 }
 
+const char *emu_gpu_known(int index, uint64_t *shared_bytes) {
+    if (index < 0 || index >= GPUS) return NULL;
+    *shared_bytes = (uint64_t)gpus[index].block_shared_kb * 1024;
+    return gpus[index].name;
+}
+
 const char *emu_gpu_name(void) {
     return name;
 }

@@ -5,6 +5,7 @@
 #include "cpu/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct emu_gpu {
     const char *name;
@@ -17,6 +18,8 @@ typedef struct emu_gpu {
 // what such a part does with an eighth of the heads, the whole does with all of them.
 attn_status emu_gpu_choose(void);
 const emu_gpu *emu_gpu_chosen(void);
+// Number `index` of the table, and what it gives a block; NULL after the last.
+const char *emu_gpu_known(int index, uint64_t *shared_bytes);
 const char *emu_gpu_name(void);    // "H200/8"
 size_t emu_shared_limit(void);     // bytes a block may have
 int emu_gpu_multiprocessors(void); // of the part, at least 1

@@ -1,0 +1,12 @@
+# plots.mk -- make tiles, plots and plots-data. Included by the Makefile, whose variables it uses.
+
+.PHONY: tiles plots plots-data
+tiles: $(program) $(emulated_modules) $(host_modules) ## bytes by tile sizes, and the shared memory each needs: N= DIM= BR= BC= PASS= CSV=1
+	@$(program) tiles $(KNOBS) $(call knob,PASS,pass)
+
+# No stage is run for this: the pictures come from CSV that is committed.
+plots: ## draws the pictures in plots/ from plots/data and plots/recorded
+	@sh plots/draw.sh $(BUILD)/plots
+
+plots-data: $(program) $(emulated_modules) $(host_modules) ## renews plots/data on the emulator (a minute or two), for make plots
+	@sh plots/data.sh $(program) plots/data
