@@ -18,5 +18,5 @@ write() {
     fi
 }
 
-write tiles.csv tiles --heads 16 --n 4096 --csv
+for n in 128 1024 8192; do write tiles-$n.csv tiles --heads 16 --n $n --csv; done
 write traffic.csv traffic --heads 16 --n 128 --to 16384 --count-to 2048 --device emulator --csv

@@ -1,0 +1,17 @@
+#!/bin/sh
+# draw.sh FOLDER -- draws plots/*.gp: SVG, which is committed, beside them, and PNG in FOLDER. Without gnuplot,
+# a table and a plot in characters.
+folder=$1
+if ! command -v gnuplot > /dev/null 2>&1; then
+    awk -f plots/text.awk plots/data/traffic.csv || exit 1
+    echo
+    echo 'Pictures need gnuplot: type make deps (or apt install gnuplot, brew install gnuplot), then make plots.'
+    exit 0
+fi
+mkdir -p "$folder" || exit 1
+for script in plots/traffic.gp plots/tiles.gp plots/memory.gp plots/time.gp plots/roofline.gp; do
+    name=$(basename "$script" .gp)
+    gnuplot -e "kind = 'svg'; set output 'plots/$name.svg'" "$script" || exit 1
+    gnuplot -e "kind = 'png'; set output '$folder/$name.png'" "$script" || exit 1
+    echo "drew plots/$name.svg and $folder/$name.png"
+done
