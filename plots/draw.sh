@@ -11,7 +11,9 @@ fi
 mkdir -p "$folder" || exit 1
 for script in plots/traffic.gp plots/tiles.gp plots/memory.gp plots/time.gp plots/roofline.gp; do
     name=$(basename "$script" .gp)
-    gnuplot -e "kind = 'svg'; set output 'plots/$name.svg'" "$script" || exit 1
+    gnuplot -e "kind = 'svg'; set output '$folder/$name.svg'" "$script" || exit 1
+    # Its SVG draws hollow points with lines of one width, thinner than all others.
+    sed -e "/id='gpPt/s/stroke-width='[0-9.]*'/stroke-width='0.32'/" "$folder/$name.svg" > "plots/$name.svg" || exit 1
     gnuplot -e "kind = 'png'; set output '$folder/$name.png'" "$script" || exit 1
     echo "drew plots/$name.svg and $folder/$name.png"
 done

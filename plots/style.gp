@@ -4,11 +4,11 @@
 # who see or print no colour. Lines carry their names, so that nobody hunts through a legend.
 set encoding utf8
 if (kind eq "svg") {
-    set terminal svg size 1280,720 enhanced background "white" font "Helvetica,19" linewidth 1.5 dashlength 0.6
-    small = ",16"; large = ",26"
+    set terminal svg size 1280,720 enhanced background "white" font "Helvetica,18.5" linewidth 1.5 dashlength 0.6
+    small = ",16"; large = ",26"; below = 0.7; dot = 0.65; right = 0.5
 } else {
     set terminal pngcairo size 1280,720 enhanced background "white" font "Helvetica,14.5" linewidth 1.5 dashlength 0.6
-    small = ",12.5"; large = ",20"
+    small = ",12.5"; large = ",20"; below = 0.4; dot = 1; right = -0.5
 }
 
 BLUE = 0x0072B2; VERMILION = 0xD55E00; GREEN = 0x009E73; PURPLE = 0xCC79A7; SKY = 0x56B4E9
@@ -23,9 +23,9 @@ points(stage) = stage eq "naive" ? 7 : stage eq "q-outer" ? 5 : stage eq "q-oute
     stage eq "kv-outer" ? 11 : stage eq "kv-grid" ? 13 : 15
 hollow(stage) = points(stage) - 1
 name(stage) = stage eq "naive" ? "naive: S and P in memory" : \
-    stage eq "q-outer" ? "Q outer: v1,\nFlashAttention-2’s order" : \
+    stage eq "q-outer" ? "Q outer: v1, FlashAttention-2’s order" : \
     stage eq "q-outer-plain" ? "Q outer, the plain kernel" : \
-    stage eq "kv-outer" ? "KV outer: v2,\nFlashAttention’s order" : \
+    stage eq "kv-outer" ? "KV outer: v2, FlashAttention’s order" : \
     stage eq "kv-grid" ? "KV over the grid" : stage eq "kv-split" ? "keys split over blocks" : stage
 
 # Rows of a CSV file, as a data source for plot; see pick.awk. `values`: the same, into a string.
@@ -49,7 +49,7 @@ set label 900 "" at screen 0.02, screen 0.955 left font large
 do for [i = 0:2] { set label 901 + i "" at screen 0.02, screen 0.115 - 0.04 * i left font small textcolor rgb INK }
 set bmargin at screen 0.235
 set tmargin at screen 0.90
-set lmargin at screen 0.1
+set lmargin at screen 0.105
 
 bytes_tics = "set ytics ('1 KB' 1e3, '10 KB' 1e4, '100 KB' 1e5, '1 MB' 1e6, '10 MB' 1e7, '100 MB' 1e8, '1 GB' 1e9, '10 GB' 1e10, '100 GB' 1e11, '1 TB' 1e12)"
 lengths_tics = "set xtics (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)"

@@ -18,15 +18,15 @@ set label 903 "GPU is full, and time has slope 2. The plain kernel isn’t faste
 set logscale x 2; set logscale y 10
 set xrange [54:1200]; set yrange [0.01:10]
 set xtics (64, "" 128, 256, "" 512, 1024)
-set xlabel "N" offset 0,0.4
+set xlabel "N" offset 0,below
 left_edge(i) = 0.085 + 0.18 * i
 set multiplot
 do for [i = 1:4] {
     h = word(heads, i)
     set lmargin at screen left_edge(i - 1); set rmargin at screen left_edge(i - 1) + 0.16
-    if (i == 1) { set ytics ("0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10); set ylabel "time, ms" } else { set ytics ("" 0.01, "" 0.1, "" 1, "" 10); unset ylabel }
+    if (i == 1) { set ytics ("0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10); set ylabel "time, ms" offset right,0 } else { set ytics ("" 0.01, "" 0.1, "" 1, "" 10); unset ylabel }
     set label 910 "{/:Bold " . h . (h eq "1" ? " head" : " heads") . "}" at graph 0.06, 0.94
-    plot for [s in stages] pick(data, is(s, h), SHOW) with linespoints linewidth 2.5 dashtype dashes(s) pointtype points(s) pointsize 1.1 linecolor rgb colour(s), \
+    plot for [s in stages] pick(data, is(s, h), SHOW) with linespoints linewidth 2.5 dashtype dashes(s) pointtype points(s) pointsize 1.1 * dot linecolor rgb colour(s), \
         for [s in stages] last(data, is(s, h), SHOW) using 1:2:(i == 4 ? label_of(s) : "") with labels left offset 1,nudge(s) textcolor rgb colour(s)
     do for [j = 900:903] { unset label j }
 }

@@ -96,11 +96,11 @@ static int is_built(const char *device) {
 
 // ---- help and mistakes in typing -----------------------------------------------------------------------
 START_TEST(help_is_given) {
-    static const char *const commands[] = {"list",  "chapter", "run",    "check",
-                                           "bench", "pass",    "traffic"};
+    static const char *const commands[] = {"list",  "chapter", "run",     "check",
+                                           "bench", "pass",    "traffic", "tiles"};
     run("--help", NULL);
-    expect(0, "list|chapter|run|check|bench|pass|traffic|Exit status", "");
-    for (int i = 0; i < 7; i++) {
+    expect(0, "list|chapter|run|check|bench|pass|traffic|tiles|Exit status", "");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         run(commands[i], "--help", NULL);
         expect(0, commands[i], "");
         expect(0, "--help", "");
@@ -265,6 +265,69 @@ START_TEST(traffic_counts_and_models) {
     expect_refused("host|no L2 cache");
     run("traffic", "--device", "host", NULL);
     expect_refused("host|emulator");
+}
+END_TEST
+
+// At N=1024 d=64 a head's Q, K, V, O are 262144 bytes each and its L 4096. Q outer reads K and V once for
+// each tile of Br queries. Tiles of 64 x 64 take three of 64 x 65 numbers, and one more for P: 66560 bytes,
+// where a T4 gives a block 65536.
+START_TEST(tiles_are_compared) {
+    if (!is_built("emulator")) return test_skip("command_line: tiles", "there is no emulator");
+    run("tiles", "--heads", "1", "--br", "64", "--bc", "64", NULL);
+    expect(0, "B=1 H=1 N=1024 d=64|Br|Bc|shared KB|3 q-outer-plain|65.0|8.65075|0.26624|all but T4",
+           "");
+    run("tiles", "--heads", "1", "--csv", NULL);
+    expect(0,
+           ",64,64,66560,8650752,266240,1052672,all but T4\n|,128,64,|,16,16,|q-outer,|fixed,fixed",
+           "");
+    expect_csv(16);
+    run("tiles", "--dim", "128", NULL);
+    expect(0, "H100 H200 B200", "left out, 1 of 16|128 x 128|shared memory");
+    run("tiles", "--br", "48", NULL);
+    expect(2, "", "48|16, 32, 64 or 128");
+    run("tiles", "--pass", "backward", NULL);
+    expect_refused("no stage on emulator takes tile sizes");
+    run("tiles", "--br", "0", NULL);
+    expect_refused("BR|0|from 1");
+}
+END_TEST
+
+// What the pictures in plots/ are drawn from is what the program says today.
+START_TEST(plots_data_is_what_the_program_writes) {
+    if (!is_built("emulator")) return test_skip("command_line: plots/data", "there is no emulator");
+    setenv("EMULATED_GPU", "H200", 1);
+    for (int traffic = 0; traffic < 2; traffic++) {
+        static char committed[65536];
+        const char *path = traffic ? "plots/data/traffic.csv" : "plots/data/tiles-1024.csv";
+        int rows = 0;
+        read_file(path, committed, sizeof committed);
+        if (traffic)
+            run("traffic", "--heads", "16", "--n", "128", "--device", "emulator", "--csv", NULL);
+        else
+            run("tiles", "--heads", "16", "--n", "1024", "--csv", NULL);
+        ck_assert_msg(got.status == 0, "%s", got.err);
+        for (char *rest, *line = strtok_r(got.out, "\n", &rest); line;
+             line = strtok_r(NULL, "\n", &rest), rows++) {
+            char whole[1024];
+            snprintf(whole, sizeof whole, "\n%s\n", line);
+            ck_assert_msg(strstr(committed, whole) != NULL,
+                          "%s lacks: %s\nmake plots-data renews it", path, line);
+        }
+        ck_assert_int_gt(rows, 10);
+    }
+}
+END_TEST
+
+START_TEST(traffic_beyond_what_is_counted_is_the_formula_alone) {
+    if (!is_built("emulator"))
+        return test_skip("command_line: traffic --count-to", "there is no emulator");
+    run("traffic", "--n", "64", "--to", "16384", "--count-to", "64", "--heads", "1", "--dim", "16",
+        "--device", "emulator", "--csv", NULL);
+    ck_assert_int_eq(got.status, 0);
+    expect_csv(40);
+    // S and P of 16384^2 numbers: no memory is asked for, and nothing stands in the counted columns.
+    expect(0, "naive,forward,emulator,1,1,1,16384,16384,16,0,all,|,,,,,,2147483648\n|compulsory",
+           "");
 }
 END_TEST
 
@@ -527,6 +590,9 @@ Suite *command_line_suite(void) {
     tcase_add_test(tests, list_has_the_stages);
     tcase_add_test(tests, csv_has_equal_rows);
     tcase_add_test(tests, traffic_counts_and_models);
+    tcase_add_test(tests, tiles_are_compared);
+    tcase_add_test(tests, plots_data_is_what_the_program_writes);
+    tcase_add_test(tests, traffic_beyond_what_is_counted_is_the_formula_alone);
     tcase_add_test(tests, a_chapter_passes);
     tcase_add_test(tests, emulated_time_is_never_shown);
     tcase_add_test(tests, run_then_check_agree);
