@@ -87,8 +87,8 @@ VECTOR_INLINE vfloat vector_max(vfloat a, vfloat b) {
 
 // 0, 1, 2, ...
 VECTOR_INLINE vint vector_iota(void) {
-    vint x;
-    for (int lane = 0; lane < LANES; lane++) x[lane] = lane;
+    vint x = {0};
+    for (int lane = 1; lane < LANES; lane++) x[lane] = lane;
     return x;
 }
 

@@ -166,7 +166,7 @@ fp32_result fp32_online(const attn_problem *problem, const inputs *in, bug broke
         float m = -INFINITY, l = 0;
         for (int tile = first; tile < end; tile += TILE) {
             const int stop = tile + TILE < end ? tile + TILE : end;
-            float s[TILE], new_m = m, sum = 0;
+            float s[TILE] = {0}, new_m = m, sum = 0;
             for (int j = tile; j < stop; j++) {
                 s[j - tile] = lane_dot(scaled_q, k + j * d, d);
                 new_m = fmaxf(new_m, s[j - tile]);

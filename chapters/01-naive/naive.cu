@@ -1,7 +1,7 @@
 // naive.cu -- chapter 1 on the GPU: standard attention as three kernels, S and P in device memory.
 //
 //   1.  score_product   S = scale * Q K^T, masked     64 x 64 tiles     S is written
-//   2.  softmax_rows    P = softmax(S), L             a warp a row      S is read three times, P
+//   2.  softmax_rows    P = softmax(S), L             a block a row     S is read three times, P
 //   written
 //   3.  weighted_rows   O = P V                       64 x 64 tiles     P is read
 //
@@ -13,41 +13,29 @@
 // A mask saves nothing: masked scores are computed, written and read like all others.
 #include "chapters/01-naive/naive.cuh"
 
-__device__ static inline float warp_max(float x) {
-    for (int offset = 16; offset > 0; offset /= 2)
-        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
-    return x;
-}
-
-__device__ static inline float warp_sum(float x) {
-    for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
-    return x;
-}
-
-// P and L from S, both [rows][kv_len], rows = batch * heads * q_len. Grid: ceil(rows / 8) blocks of
-// 8 warps, a warp a row. A score is read three times, since a row need not fit on the chip.
-__global__ void softmax_rows(const float *s, float *p, float *lse, naive_shape shape, size_t rows) {
-    const int lane = threadIdx.x % 32, kv_len = shape.band.kv_len;
-    const size_t row = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32;
-    if (row >= rows) return; // the whole warp leaves together
+// P and L from S, both [rows][kv_len], rows = batch * heads * q_len. Grid: a block a row. A score is
+// read three times, since a row need not fit on the chip.
+__global__ void softmax_rows(const float *s, float *p, float *lse, naive_shape shape) {
+    const int kv_len = shape.band.kv_len;
+    const size_t row = blockIdx.x;
     const int i = (int)(row % shape.band.q_len);
     const int first = attn_first_key(shape.band, i), end = attn_end_key(shape.band, i);
     s += row * kv_len;
     p += row * kv_len;
 
     float m = -INFINITY, l = 0;
-    for (int j = lane; j < kv_len; j += 32) m = fmaxf(m, hbm_load(&s[j]));
-    m = warp_max(m);
+    for (int j = threadIdx.x; j < kv_len; j += ROW_THREADS) m = fmaxf(m, hbm_load(&s[j]));
+    m = block_combine<true>(m);
     // Scores that are all minus infinity have no maximum to subtract: (-inf) - (-inf) is NaN.
     const float shift = m == -INFINITY ? 0 : m;
-    for (int j = lane; j < kv_len; j += 32) l += expf(hbm_load(&s[j]) - shift);
-    l = warp_sum(l);
-    for (int j = lane; j < kv_len; j += 32) {
+    for (int j = threadIdx.x; j < kv_len; j += ROW_THREADS) l += expf(hbm_load(&s[j]) - shift);
+    l = block_combine<false>(l);
+    for (int j = threadIdx.x; j < kv_len; j += ROW_THREADS) {
         const float weight = expf(hbm_load(&s[j]) - shift) / l;
         // In a row that sees no key the quotient is 0/0; the P of a pair that is masked is 0.
         hbm_store(&p[j], j >= first && j < end ? weight : 0);
     }
-    if (lane == 0) hbm_store(&lse[row], first < end ? shift + logf(l) : -INFINITY);
+    if (threadIdx.x == 0) hbm_store(&lse[row], first < end ? shift + logf(l) : -INFINITY);
 }
 
 attn_status naive_gpu_forward(const attn_problem *problem, const attn_tensors *t,
@@ -64,8 +52,7 @@ attn_status naive_gpu_forward(const attn_problem *problem, const attn_tensors *t
     if (key_tiles > 0) // without keys S is empty, but O and L still have rows
         ATTN_TRY(GPU_LAUNCH((score_product<true>), heads * query_tiles * key_tiles, THREADS, 0, q,
                             k, s, shape, problem->scale));
-    ATTN_TRY(GPU_LAUNCH(softmax_rows, (rows + ROW_WARPS - 1) / ROW_WARPS, 32 * ROW_WARPS, 0, s, p,
-                        t->lse, shape, rows));
+    ATTN_TRY(GPU_LAUNCH(softmax_rows, rows, ROW_THREADS, 0, s, p, t->lse, shape));
     const uint64_t blocks = heads * query_tiles * naive_column_tiles(problem);
     if (naive_columns(problem) == 64)
         return GPU_LAUNCH((weighted_rows<64, false>), blocks, THREADS, 0, p, v, o, shape, 1.0f);

@@ -27,7 +27,24 @@ static inline uint64_t naive_tiles(int64_t length) {
     return ((uint64_t)length + TILE - 1) / TILE;
 }
 
-// The two row-wise kernels: a warp a row.
-enum { ROW_WARPS = 8 };
+// ---- the two row-wise kernels: a block a row ----
+// A row is read two or three times. With a block a row few rows are in flight on the whole GPU, and what
+// is read again still lies in a cache; with a warp a row there would be eight times as many.
+enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / 32 };
+
+// The sum of x (or the largest x) over all threads of the block, for each of them. Each of the two may be
+// called once in a kernel: a second call would write of_warp while some warp still reads it.
+template <bool MAXIMUM> __device__ static inline float block_combine(float x) {
+    GPU_SHARED(float, of_warp, [ROW_WARPS]);
+    for (int offset = 16; offset > 0; offset /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, x, offset);
+        x = MAXIMUM ? fmaxf(x, other) : x + other;
+    }
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
+    __syncthreads(); // all warps have written
+    x = of_warp[0];
+    for (int w = 1; w < ROW_WARPS; w++) x = MAXIMUM ? fmaxf(x, of_warp[w]) : x + of_warp[w];
+    return x;
+}
 
 #endif

@@ -12,13 +12,10 @@
 //   written  4 * (2*q_len*kv_len + q_len*d + 2*kv_len*d/g)
 #include "chapters/01-naive/naive.cuh"
 
-// dS from P and dP, all [rows][kv_len]. Grid: ceil(rows / 8) blocks of 8 warps, a warp a row. P and
-// dP are read twice: once for D, once for dS.
-__global__ void softmax_gradient(const float *p, const float *dp, float *ds, naive_shape shape,
-                                 size_t rows) {
-    const int lane = threadIdx.x % 32, kv_len = shape.band.kv_len;
-    const size_t row = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32;
-    if (row >= rows) return; // the whole warp leaves together
+// dS from P and dP, all [rows][kv_len]. Grid: a block a row. P and dP are read twice: for D, for dS.
+__global__ void softmax_gradient(const float *p, const float *dp, float *ds, naive_shape shape) {
+    const int kv_len = shape.band.kv_len;
+    const size_t row = blockIdx.x;
     const int i = (int)(row % shape.band.q_len);
     const int first = attn_first_key(shape.band, i), end = attn_end_key(shape.band, i);
     p += row * kv_len;
@@ -26,13 +23,12 @@ __global__ void softmax_gradient(const float *p, const float *dp, float *ds, nai
     ds += row * kv_len;
 
     float row_sum = 0; // D
-    for (int j = lane; j < kv_len; j += 32) {
+    for (int j = threadIdx.x; j < kv_len; j += ROW_THREADS) {
         const float term = hbm_load(&p[j]) * hbm_load(&dp[j]);
         if (j >= first && j < end) row_sum += term; // dP of a masked key may hold anything
     }
-    for (int offset = 16; offset > 0; offset /= 2)
-        row_sum += __shfl_xor_sync(0xffffffffu, row_sum, offset);
-    for (int j = lane; j < kv_len; j += 32) {
+    row_sum = block_combine<false>(row_sum);
+    for (int j = threadIdx.x; j < kv_len; j += ROW_THREADS) {
         const float gradient = hbm_load(&p[j]) * (hbm_load(&dp[j]) - row_sum);
         hbm_store(&ds[j], j >= first && j < end ? gradient : 0);
     }
@@ -60,8 +56,7 @@ static attn_status launch_backward(const attn_problem *problem, const attn_tenso
     if (heads * query_tiles * key_tiles > 0) {
         ATTN_TRY(GPU_LAUNCH((score_product<false>), heads * query_tiles * key_tiles, THREADS, 0,
                             d_o, v, dp, shape, 1.0f));
-        ATTN_TRY(GPU_LAUNCH(softmax_gradient, (rows + ROW_WARPS - 1) / ROW_WARPS, 32 * ROW_WARPS, 0,
-                            p, dp, ds, shape, rows));
+        ATTN_TRY(GPU_LAUNCH(softmax_gradient, rows, ROW_THREADS, 0, p, dp, ds, shape));
     }
     if (q_blocks > 0)
         ATTN_TRY(GPU_LAUNCH((weighted_rows<COLUMNS, false>), q_blocks, THREADS, 0, ds, k, dq, shape,

@@ -168,11 +168,12 @@ void emu_requests_flush(emu_block *block, int warp) {
             for (int j = i + 1; j < lanes; j++) {
                 const list *other = &lists[j];
                 while (start[j] < other->count && other->accesses[start[j]].matched) start[j]++;
-                for (int m = start[j]; m < other->count && !group[j]; m++) {
+                for (int m = start[j]; m < other->count; m++) {
                     access *b = &other->accesses[m];
                     if (b->matched || !same_place(a, b)) continue;
                     group[j] = b;
                     b->matched = 1;
+                    break;
                 }
             }
             request(requests, group);
