@@ -70,7 +70,7 @@ static const attn_stage stages[] = {{
     naive_gpu_bytes,
     naive_gpu_flops,
     CHAPTER_TOO_LARGE,
-    NULL, // its tiles' shared memory is fixed, and every GPU has it
+    NULL,
 }};
 
 ATTN_MODULE(1, CHAPTER_TITLE, CHAPTER_PREDICT, gpu_device(), stages)

@@ -48,47 +48,53 @@ static void name_gpus(const attn_device *device, uint64_t shared_bytes, char *te
         snprintf(text, size, "%s", with + 1);
 }
 
+static void add_size(int64_t tile) {
+    if (tile)
+        attn_table_cell(&table, "%lld", (long long)tile);
+    else
+        attn_table_cell(&table, "fixed");
+}
+
 static void add_row(const attn_options *o, const attn_loaded_stage *row, const attn_problem *p) {
     const attn_device *device = row->module->device;
     const attn_tensor_bytes least = attn_compulsory_bytes(p, o->pass);
-    char gpus[ATTN_TABLE_TEXT] = "";
+    const uint64_t compulsory = least.read + least.written;
+    char gpus[ATTN_TABLE_TEXT] = "", shared_text[32] = "", times[32] = "";
     attn_traffic model;
     memset(&model, 0, sizeof model);
     row->stage->bytes(p, o->pass, &model);
     const attn_tensor_bytes total = attn_traffic_total(&model);
-    const uint64_t shared = row->stage->shared_bytes ? row->stage->shared_bytes(p) : 0;
-    if (device->known_gpu && shared) name_gpus(device, shared, gpus, sizeof gpus);
+    if (row->stage->shared_bytes) {
+        const uint64_t shared = row->stage->shared_bytes(p);
+        if (device->known_gpu) name_gpus(device, shared, gpus, sizeof gpus);
+        if (o->csv)
+            snprintf(shared_text, sizeof shared_text, "%llu", (unsigned long long)shared);
+        else
+            snprintf(shared_text, sizeof shared_text, "%.1f", (double)shared / 1024);
+    }
+    if (compulsory)
+        snprintf(times, sizeof times, "%.1f",
+                 (double)(total.read + total.written) / (double)compulsory);
 
     attn_table_row(&table);
     if (o->csv) {
         attn_table_cell(&table, "%s", row->stage->name);
         attn_table_cell(&table, "%s", o->pass == ATTN_FORWARD ? "forward" : "backward");
-        attn_table_cell(&table, "%lld", (long long)p->batch);
-        attn_table_cell(&table, "%lld", (long long)p->heads);
-        attn_table_cell(&table, "%lld", (long long)p->kv_heads);
-        attn_table_cell(&table, "%lld", (long long)p->q_len);
-        attn_table_cell(&table, "%lld", (long long)p->kv_len);
-        attn_table_cell(&table, "%lld", (long long)p->head_dim);
+        const int64_t shape[] = {p->batch, p->heads, p->kv_heads, p->q_len, p->kv_len, p->head_dim};
+        for (int i = 0; i < 6; i++) attn_table_cell(&table, "%lld", (long long)shape[i]);
     } else {
         attn_table_cell(&table, "%d %s", row->module->chapter, row->stage->name);
     }
-    attn_table_cell(&table, p->br ? "%lld" : "fixed", (long long)p->br);
-    attn_table_cell(&table, p->bc ? "%lld" : "fixed", (long long)p->bc);
+    add_size(p->br), add_size(p->bc);
+    attn_table_cell(&table, "%s", shared_text);
     if (o->csv) {
-        attn_table_cell(&table, shared ? "%llu" : "", (unsigned long long)shared);
         attn_table_cell(&table, "%llu", (unsigned long long)total.read);
         attn_table_cell(&table, "%llu", (unsigned long long)total.written);
-        attn_table_cell(&table, "%llu", (unsigned long long)(least.read + least.written));
+        attn_table_cell(&table, "%llu", (unsigned long long)compulsory);
     } else {
-        attn_table_cell(&table, shared ? "%.1f" : "", (double)shared / 1024);
         attn_table_cell(&table, "%.6g", (double)total.read / 1e6);
         attn_table_cell(&table, "%.6g", (double)total.written / 1e6);
-        if (least.read + least.written > 0)
-            attn_table_cell(&table, "%.1f",
-                            (double)(total.read + total.written) /
-                                (double)(least.read + least.written));
-        else
-            attn_table_cell(&table, "%s", "");
+        attn_table_cell(&table, "%s", times);
     }
     attn_table_cell(&table, "%s", gpus);
 }
