@@ -21,7 +21,6 @@ dashes(stage) = stage eq "naive" ? 1 : stage eq "q-outer" ? 2 : stage eq "q-oute
     stage eq "kv-outer" ? 4 : 3
 points(stage) = stage eq "naive" ? 7 : stage eq "q-outer" ? 5 : stage eq "q-outer-plain" ? 9 : \
     stage eq "kv-outer" ? 11 : stage eq "kv-grid" ? 13 : 15
-hollow(stage) = points(stage) - 1
 name(stage) = stage eq "naive" ? "naive: S and P in memory" : \
     stage eq "q-outer" ? "Q outer: v1, FlashAttention-2’s order" : \
     stage eq "q-outer-plain" ? "Q outer, the plain kernel" : \
