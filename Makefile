@@ -192,10 +192,10 @@ first_number := $(firstword $(chapter_numbers))
 
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu clean
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(filter-out %.d,$(MAKEFILE_LIST)) | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@printf '  make %-12s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
+	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
-	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder CSV=1. Example: make chapter1 N=2048 CAUSAL=1'
+	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEATS= CSV=1. Example: make chapter1 N=2048 CAUSAL=1'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters
 	@sh cpu/setup/deps.sh
@@ -212,10 +212,17 @@ endef
 $(foreach n,$(chapter_numbers),$(eval $(call chapter_target,$(n))))
 
 chapters: build ## builds, proves and measures every chapter there is
-	@for n in $(patsubst 0%,%,$(chapter_numbers)); do $(program) chapter $$n $(KNOBS) $(call knob,INPUT,input) || exit 1; echo; done
+	@worst=0; for n in $(patsubst 0%,%,$(chapter_numbers)); do \
+	    $(program) chapter $$n $(KNOBS) $(call knob,INPUT,input) || worst=$$?; echo; \
+	done; exit $$worst
 
+ifeq ($(NVCC),)
+cuda:
+	@echo 'make cuda needs nvcc, of the CUDA toolkit, and finds none on the PATH or in /usr/local/cuda/bin; NVCC= names another' >&2; exit 2
+else
 cuda: $(gpu_modules) $(count_modules) ## compiles every .cu with nvcc for ARCH (GPU or not), and shows registers and spills
 	@sh gpu/cuda/report.sh $(BUILD)/obj/gpu
+endif
 
 check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages under the emulator's checks
 	@for c in tests/golden/*/; do \

@@ -64,13 +64,13 @@ $(foreach m,$(mutant_rows),$(eval $(call mutant_module,$(call mutant_field,$(m),
 
 # The tables of notes/precision.md.
 .PHONY: calibrate
-calibrate: $(BUILD)/calibrate
+calibrate: $(BUILD)/calibrate ## measures what right and broken kernels are off by; renews notes/precision.md
 	$(BUILD)/calibrate 20 notes/precision.md
 $(BUILD)/calibrate: $(call objects,tests/calibrate.c tests/rounding.c cpu/cli/generated.c) $(library)
 	$(quiet)$(CC) $(C_FLAGS) $^ -o $@ $(LIBS)
 
 .PHONY: mutants
-mutants: $(mutant_modules)
+mutants: $(mutant_modules) ## builds the kernels that are broken on purpose
 
 include tests/seeded-bugs/seeded.mk
 
@@ -78,17 +78,17 @@ include tests/seeded-bugs/seeded.mk
 # QUICK=1: fewer and smaller cases of every suite.
 test_arguments = $(if $(QUICK),--quick) $(if $(DEVICE),--device $(DEVICE)) $(if $(SUITE),--suite $(SUITE))
 .PHONY: test-sanitize test-sanitized
-test: build $(test_program) $(seeded_programs) $(mutant_modules)
+test: build $(test_program) $(seeded_programs) $(mutant_modules) ## builds everything and passes all tests: DEVICE= SUITE=
 	@$(test_program) $(test_arguments)
 
 # One compiler and one level of the seeded bugs, and no mutants.
-test-quick: build $(test_program) $(filter %-$(notdir $(CXX))-O1,$(seeded_programs))
+test-quick: build $(test_program) $(filter %-$(notdir $(CXX))-O1,$(seeded_programs)) ## the same on a small selection of cases
 	@$(test_program) --quick $(test_arguments)
 
 # The same tests under gcc's address and undefined-behaviour sanitizers. The check build is a sanitizer
 # itself and does not go together with these; mutants are wrong on purpose, and are left out.
 SANITIZERS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-test-sanitize:
+test-sanitize: ## the suites under AddressSanitizer and UBSan: QUICK=1
 	@$(MAKE) --no-print-directory BUILD=build/asan CC=gcc CXX=g++ SAN='$(SANITIZERS)' OPT=-O1 \
 	    EMULATOR_OPT=-O1 test-sanitized
 test-sanitized: $(program) $(host_modules) $(filter $(BUILD)/emulator/%,$(emulated_modules)) $(test_program) $(seeded_programs)

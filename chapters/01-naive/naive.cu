@@ -1,9 +1,8 @@
 // naive.cu -- chapter 1 on the GPU: standard attention as three kernels, S and P in device memory.
 //
-//   1.  score_product   S = scale * Q K^T, masked     64 x 64 tiles     S is written
-//   2.  softmax_rows    P = softmax(S), L             a block a row     S is read three times, P
-//   written
-//   3.  weighted_rows   O = P V                       64 x 64 tiles     P is read
+//   1.  score_product   S = scale * Q K^T, masked   64 x 64 tiles   writes S
+//   2.  softmax_rows    P = softmax(S), L           a block a row   reads S three times, writes P
+//   3.  weighted_rows   O = P V                     64 x 64 tiles   reads P
 //
 // FlashAttention's paper calls this standard attention (2205.14135, Algorithm 0).
 //

@@ -20,8 +20,7 @@ typedef struct naive_row {
 static inline naive_row naive_row_at(const attn_problem *problem, attn_band band, int64_t row) {
     const int64_t head = row / problem->q_len; // over batch * heads
     const int i = (int)(row % problem->q_len);
-    // Heads share keys in groups; batch * heads in one index divides by the group size just as
-    // well.
+    // Heads share keys in groups; an index over batch * heads divides by the group's size as well.
     const int64_t kv_head = head / (problem->heads / problem->kv_heads);
     naive_row at = {kv_head * problem->kv_len, attn_first_key(band, i), attn_end_key(band, i)};
     if (at.first > at.end) at.first = at.end;

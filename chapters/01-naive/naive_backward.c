@@ -43,8 +43,7 @@ static void query_gradients(const attn_problem *problem, const float *ds, const 
     }
 }
 
-// dV = P^T dO and dK = scale dS^T Q: sums over the queries that see a key, in all heads of its
-// group.
+// dV = P^T dO and dK = scale dS^T Q: sums over the queries that see a key, in all its group's heads.
 static void key_gradients(const attn_problem *problem, const float *p, const float *ds,
                           const float *q, const float *d_o, float *dk, float *dv) {
     const attn_band band = attn_band_of(problem);

@@ -1,13 +1,14 @@
 // products.cuh -- chapter 1's two tiled matrix products, shared by its forward and backward pass.
 //
-//   score_product       C[i][j] = factor * sum_c A[i][c] B[j][c]       S = scale Q K^T,  dP = dO
-//   V^T weighted_rows       C[x][c] = factor * sum_y W[x][y] B[y][c]       O = P V,  dQ = scale dS
-//   K
-//     ... transposed    C[y][c] = factor * sum_x W[x][y] A[x][c]       dV = P^T dO,  dK = scale
-//     dS^T Q
+//   score_product     C[i][j] = factor * sum_c A[i][c] B[j][c]
+//                       S = scale Q K^T,   dP = dO V^T
+//   weighted_rows     C[x][c] = factor * sum_y W[x][y] B[y][c]
+//                       O = P V,           dQ = scale dS K
+//     ... TRANSPOSED  the same with W^T:
+//                       dV = P^T dO,       dK = scale dS^T Q
 //
-// i, x count queries and j, y keys; c counts the d columns of a head. Tiles are 64 x 64, as chapter
-// 3's will be, so that what S and P cost shows in the bytes and nothing else does.
+// i counts queries and j keys, c the d columns of a head. Tiles are 64 x 64, as the tiled kernels' of
+// later chapters, so that what S and P cost shows in the bytes and nothing else does.
 //
 // Block: 256 threads. Each holds 4 x 4 scores, or 4 x 4 or 4 x 8 outputs, in registers, so that a number
 // fetched from shared memory serves four multiply-adds or more; fetched four at a time, 16 or more.
@@ -19,8 +20,7 @@
 
 enum { TILE = 64, CHUNK = 32, THREADS = 256, SPAN = 16 };
 
-// What every kernel here needs to find its rows. Head h of batch * heads reads head h / group of K,
-// V.
+// What every kernel needs to find its rows. Head h of batch * heads reads head h / group of K and V.
 typedef struct naive_shape {
     attn_band band; // q_len, kv_len, and which keys a query sees
     int d, group;
@@ -30,8 +30,8 @@ static __host__ __device__ inline int tiles_of(int length) {
     return (length + TILE - 1) / TILE;
 }
 
-// Copies rows first_row .. first_row + 63, columns first_column .. + COLUMNS - 1, of a
-// [rows][columns] matrix to shared memory; what lies outside the matrix becomes 0.
+// Copies 64 rows from first_row on, COLUMNS columns from first_column on, of a [rows][columns] matrix
+// to shared memory; what lies outside the matrix becomes 0.
 template <int COLUMNS, int PITCH>
 __device__ inline void load_tile(float (&tile)[TILE][PITCH], const float *matrix, int rows,
                                  int columns, int first_row, int first_column) {
@@ -45,12 +45,10 @@ __device__ inline void load_tile(float (&tile)[TILE][PITCH], const float *matrix
     }
 }
 
-// C[i][j] = factor * sum_c A[i][c] B[j][c]; with MASKED, minus infinity where query i does not see
-// j.
+// C[i][j] = factor * sum_c A[i][c] B[j][c]; with MASKED, -infinity where query i does not see key j.
 //   a [B][H][q_len][d]   b [B][kv_heads][kv_len][d]   c [B][H][q_len][kv_len]
 // Grid: a block for each 64 x 64 tile of C. Shared memory: 2 * 64 * 36 floats.
-// Bytes a head: A is read once for each tile of keys, B once for each tile of queries, C written
-// once.
+// Bytes a head: A is read once for each tile of keys, B once for each tile of queries; C is written once.
 template <bool MASKED>
 __global__ void score_product(const float *a, const float *b, float *c, naive_shape shape,
                               float factor) {
@@ -140,7 +138,8 @@ __device__ inline void store_quad(float *row, int column, int d, float factor, c
 //   not TRANSPOSED: x is a query, y a key;  b [B][kv_heads][kv_len][d]   c [B][H][q_len][d]
 //   TRANSPOSED:     x is a key, y a query;  b [B][H][q_len][d]           c [B][kv_heads][kv_len][d]
 //                   and the sum runs over all query heads that share the key's head
-// Grid: a block for each 64 rows x COLUMNS columns of C. Shared memory: 64 * 68 + 64 * 64 floats, or 64 * 64 + 64 * 128.
+// Grid: a block for each 64 rows x COLUMNS columns of C.
+// Shared memory: 64 * 68 + 64 * 64 floats for 64 columns, 64 * 64 + 64 * 128 for 128.
 // Bytes a head: W is read once for each COLUMNS columns, B once for each tile of rows of C.
 //
 // What is masked is left out of the sum, not multiplied by a weight of 0: 0 * NaN is NaN.

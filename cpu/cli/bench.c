@@ -155,8 +155,14 @@ static void add_figures(text *t, const attn_options *o, const attn_problem *p, i
                f->rate[1], f->fraction[0], f->fraction[1], f->speedup);
 }
 
+// A fraction above 1, or two threads that are slower than one: something else had the processor.
+static int is_disturbed(const figures *f, int threads) {
+    return f->status.code == ATTN_OK &&
+           (f->fraction[0] > 1 || f->fraction[1] > 1 || (threads > 1 && f->speedup < 0.9));
+}
+
 static attn_status bench_one(const attn_modules *modules, const attn_options *o,
-                             const attn_problem *problem, int threads, text *t) {
+                             const attn_problem *problem, int threads, text *t, int *disturbed) {
     figures stage[MAX_STAGES];
     int count = 0;
     const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
@@ -170,9 +176,17 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
             stage[count++].status = attn_ok();
         }
     bench_problem(problem, &inputs, o->rounds, threads, stage, count);
-    for (int i = 0; i < count; i++) add_figures(t, o, problem, threads, &stage[i]);
+    for (int i = 0; i < count; i++) {
+        add_figures(t, o, problem, threads, &stage[i]);
+        *disturbed |= is_disturbed(&stage[i], threads);
+    }
     free(data);
     return attn_ok();
+}
+
+static int is_own_problem(const attn_options *o) {
+    return o->sizes_given || o->problem.causal || o->problem.window_left || o->problem.br ||
+           o->problem.bc;
 }
 
 static attn_status bench(const attn_options *o) {
@@ -186,6 +200,7 @@ static attn_status bench(const attn_options *o) {
                 {2048, 64, ATTN_CAUSAL_BOTTOM_RIGHT},
                 {2048, 128, ATTN_CAUSAL_BOTTOM_RIGHT}};
     const int threads = most_threads();
+    int disturbed = 0;
     if (o->device && strcmp(o->device, "gpu") == 0)
         return attn_bench_gpu(o, "make bench DEVICE=gpu");
     if (o->device && strcmp(o->device, "host") != 0)
@@ -195,18 +210,23 @@ static attn_status bench(const attn_options *o) {
             o->device);
     ATTN_TRY(attn_load_devices("host", &modules));
     begin_output(&t, o, threads);
-    if (o->sizes_given || o->problem.causal || o->problem.window_left) {
-        ATTN_TRY(bench_one(&modules, o, &o->problem, threads, &t));
+    if (is_own_problem(o)) {
+        ATTN_TRY(bench_one(&modules, o, &o->problem, threads, &t, &disturbed));
     } else {
         for (size_t i = 0; i < sizeof plan / sizeof plan[0]; i++) {
             attn_problem problem = attn_problem_of(plan[i].n, plan[i].n, plan[i].d);
             problem.heads = problem.kv_heads = o->problem.heads;
             problem.causal = plan[i].causal;
-            ATTN_TRY(bench_one(&modules, o, &problem, threads, &t));
+            ATTN_TRY(bench_one(&modules, o, &problem, threads, &t, &disturbed));
         }
     }
     printf("%s", t.all);
-    for (int i = 0; i < o->write_tables; i++)
+    if (disturbed)
+        return attn_error(ATTN_DEVICE,
+                          "another program had the processor: a fraction is above 1, or more "
+                          "threads were slower than one; no table is written, run it again");
+    // A reader's own sizes are shown, but the published table is of the plan.
+    for (int i = 0; i < o->write_tables && !is_own_problem(o); i++)
         ATTN_TRY(attn_generated_replace(o->write_table[i], "bench", t.all));
     return attn_ok();
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -35,6 +36,17 @@ static int is_in_use(const attn_modules *modules, const attn_options *o, const c
     return attn_find_yardstick(modules, "gpu") == NULL;
 }
 
+// Whether the chapter has a module for any device at all.
+static int is_built_elsewhere(int chapter) {
+    for (int i = 0; attn_device_kinds[i]; i++) {
+        char path[4200];
+        snprintf(path, sizeof path, "%s/%s/%02d.so", attn_modules_folder(), attn_device_kinds[i],
+                 chapter);
+        if (access(path, F_OK) == 0) return 1;
+    }
+    return 0;
+}
+
 static attn_status collect(const attn_modules *modules, const attn_options *o,
                            attn_chapter *chapter) {
     memset(chapter, 0, sizeof *chapter);
@@ -57,6 +69,9 @@ static attn_status collect(const attn_modules *modules, const attn_options *o,
             is_in_use(modules, o, row->module->device->kind))
             chapter->row[chapter->count++] = row;
     }
+    if (!chapter->title && o->device && is_built_elsewhere(chapter->number))
+        return attn_error(ATTN_UNSUPPORTED, "chapter %d has no stage on the device %s",
+                          chapter->number, o->device);
     if (!chapter->title)
         return attn_error(
             ATTN_BAD_INPUT,
@@ -161,7 +176,9 @@ static attn_status measure(const attn_modules *modules, const attn_chapter *chap
     const attn_inputs inputs = {in->loaded.q, in->loaded.k, in->loaded.v, in->loaded.d_o};
     const double flops = 4.0 * (double)problem->head_dim * (double)attn_score_elements(problem);
     const int checked = flops <= REFERENCE_FLOPS;
+    attn_problem own_tiles = *problem;
     attn_trial trial;
+    own_tiles.br = own_tiles.bc = 0;
     memset(m, 0, sizeof *m);
     m->problem = *problem;
     m->stage = calloc((size_t)chapter->count, sizeof *m->stage);
@@ -170,10 +187,15 @@ static attn_status measure(const attn_modules *modules, const attn_chapter *chap
     for (int i = 0; i < chapter->count; i++) {
         attn_measured *stage = &m->stage[m->count++];
         stage->row = chapter->row[i], stage->checked = checked;
+        // Tile sizes are for those stages that let them be chosen; the others run beside them as ever.
+        const int choosable = (stage->row->stage->features & ATTN_HAS_TILE_SIZES) != 0;
+        const attn_problem *asked = choosable ? problem : &own_tiles;
+        if (!choosable && (problem->br || problem->bc)) m->own_tiles = 1;
+        trial.problem = *asked;
         if (strcmp(stage->row->module->device->kind, "host") == 0) probe_peak(m);
-        stage->status =
-            checked ? attn_prove(stage->row, &trial, o->repeats, &stage->proof)
-                    : run_unchecked(stage->row, problem, &inputs, o->repeats, &stage->proof);
+        stage->status = checked
+                            ? attn_prove(stage->row, &trial, o->repeats, &stage->proof)
+                            : run_unchecked(stage->row, asked, &inputs, o->repeats, &stage->proof);
         if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
         if (stage->status.code == ATTN_DEVICE) m->failed++;
     }
@@ -200,14 +222,18 @@ static attn_status all_refused(const attn_chapter *chapter, const attn_measureme
 }
 
 // ---- the verdict ----
+static int count_failures(const attn_chapter_proof *proof, const attn_measurement *m) {
+    return proof->golden_failed + proof->real_failed + proof->hard_failed + proof->checked_failed +
+           m->failed;
+}
+
 static int print_verdict(const attn_chapter *chapter, const attn_chapter_proof *proof,
                          const attn_measurement *m) {
     const int golden = proof->golden_passed + proof->golden_failed + proof->golden_skipped;
-    const int failed =
-        proof->golden_failed + proof->real_failed + proof->checked_failed + m->failed;
     const int proved = proof->golden_passed + proof->real_passed;
-    const int pass = failed == 0 && proved > 0;
+    const int pass = count_failures(proof, m) == 0 && proved > 0;
     printf("\n%s  ", pass ? "PASS" : "FAIL");
+    if (m->failed) printf("the measured problem; passed were: ");
     if (proof->golden_found)
         printf("%d of %d golden cases", proof->golden_passed, golden);
     else
@@ -217,17 +243,24 @@ static int print_verdict(const attn_chapter *chapter, const attn_chapter_proof *
                    : proof->real_failed     ? "real input FAILED"
                    : proof->real_passed > 0 ? "real input"
                                             : "real input not done by these stages");
+    printf(", %d of %d inputs of odd scores", proof->hard_passed,
+           proof->hard_passed + proof->hard_failed);
     if (proof->checked_found && proof->checked_failed == 0)
         printf(", check build clean (races, bounds, uninitialised reads)");
     else if (proof->checked_found)
         printf(", check build FAILED");
-    if (m->failed)
-        printf(", measured problem FAILED");
-    else if (m->count > 0 && !m->stage[0].checked)
+    if (m->count > 0 && !m->stage[0].checked)
         printf("; the measured problem was not compared: the reference would take minutes");
     printf("\n");
     if (pass && chapter->predict) printf("Predict, then run: %s\n", chapter->predict);
     return pass ? 0 : 1;
+}
+
+static void print_title(const attn_chapter *chapter, const attn_problem *problem) {
+    char text[200];
+    attn_problem_describe(problem, text, sizeof text);
+    printf("Chapter %d: %s\n%s\n", chapter->number, chapter->title, text);
+    fflush(stdout); // the rest takes seconds
 }
 
 static attn_status chapter(const attn_options *o, int *exit_status) {
@@ -242,8 +275,9 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     if (!o->input_folder) ATTN_TRY(check_memory(&chapter, &o->problem));
     attn_status status = o->input_folder ? load_input(o, &in) : random_input(o, &chapter, &in);
     if (status.code == ATTN_OK) status = attn_problem_check(&in.loaded.problem);
+    if (status.code == ATTN_OK && !o->csv) print_title(&chapter, &in.loaded.problem);
     // Proof before measurement: a fast wrong answer is not worth a table.
-    if (status.code == ATTN_OK) status = attn_chapter_prove(&modules, &chapter, o, &proof);
+    if (status.code == ATTN_OK) status = attn_chapter_prove(&modules, &chapter, &proof);
     if (status.code == ATTN_OK) status = measure(&modules, &chapter, o, &in, &m);
     if (status.code == ATTN_OK) status = all_refused(&chapter, &m);
     if (status.code == ATTN_OK) {
@@ -253,9 +287,8 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
             attn_print_tables(&chapter, &m);
             attn_print_recorded(&chapter);
         }
-        const int failed =
-            proof.golden_failed + proof.real_failed + proof.checked_failed + m.failed;
-        *exit_status = o->csv ? failed > 0 : print_verdict(&chapter, &proof, &m);
+        *exit_status =
+            o->csv ? count_failures(&proof, &m) > 0 : print_verdict(&chapter, &proof, &m);
     }
     free_measurement(&m);
     attn_case_free(&in.loaded);

@@ -18,16 +18,17 @@ int attn_chapter_owns(const attn_chapter *chapter, const attn_loaded_stage *row)
 
 // ---- the proof (chapter_proof.c) ----
 typedef struct attn_chapter_proof {
-    int golden_passed, golden_failed, golden_skipped;  // cases; skipped: no stage does it
-    int golden_found;                                  // 0: tests/golden is not here
-    int real_passed, real_failed, real_found;          // stages on the real input
+    int golden_passed, golden_failed, golden_skipped; // cases; skipped: no stage does it
+    int golden_found;                                 // 0: tests/golden is not here
+    int real_passed, real_failed, real_found;         // stages on the real input
+    int hard_passed, hard_failed; // generated cases whose scores lie where mistakes show
     int checked_passed, checked_failed, checked_found; // stages in the check build
 } attn_chapter_proof;
 
 // Runs the chapter's stages on the golden cases, on the real input, and in the check build. What fails is
 // described on standard error. A status other than ATTN_OK: it could not be tried at all.
 attn_status attn_chapter_prove(const attn_modules *modules, const attn_chapter *chapter,
-                               const attn_options *options, attn_chapter_proof *proof);
+                               attn_chapter_proof *proof);
 
 // ---- the measurement (chapter_tables.c) ----
 typedef struct attn_measured {
@@ -43,6 +44,7 @@ typedef struct attn_measurement {
     int count;
     attn_measured *stage; // [count]
     int failed;
+    int own_tiles; // 1: BR or BC was asked for, and some stage has tiles of its own
 } attn_measurement;
 
 void attn_print_tables(const attn_chapter *chapter, const attn_measurement *measurement);

@@ -54,6 +54,15 @@ static void add_flops_cell(const attn_measured *m, const attn_problem *problem, 
     attn_table_cell(&table, "%.4g", m->row->stage->flops(problem, pass) / 1e9);
 }
 
+// Read, written, and what is stored besides the tensors, by the stage's own closed forms.
+static void add_bytes_cells(const attn_measured *m, const attn_problem *problem, attn_pass pass) {
+    const attn_traffic model = model_of(m->row, problem, pass);
+    const attn_tensor_bytes total = attn_traffic_total(&model);
+    attn_table_cell(&table, "%.6g", (double)total.read / 1e6);
+    attn_table_cell(&table, "%.6g", (double)total.written / 1e6);
+    attn_table_cell(&table, "%.6g", (double)m->proof.run.extra_bytes[pass] / 1e6);
+}
+
 static void begin_stage_row(const attn_measured *m) {
     attn_table_row(&table);
     attn_table_cell(&table, "%d %s", m->row->module->chapter, m->row->stage->name);
@@ -68,8 +77,10 @@ static void print_refusals(const attn_measurement *m, int host) {
 
 // ---- stages on the host ----
 static void print_host(const attn_measurement *m, attn_pass pass) {
-    static const char *const heads[] = {"stage",   "max error",   "allowed",         "GFLOP", "ms",
-                                        "GFLOP/s", "of FMA peak", "extra memory MB", NULL};
+    static const char *const heads[] = {"stage",           "max error", "allowed",
+                                        "GFLOP done",      "read MB",   "written MB",
+                                        "extra memory MB", "ms",        "useful GFLOP/s",
+                                        "of FMA peak",     NULL};
     int disturbed = 0; // faster than the peak: another program had the processor during the probe
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
@@ -80,18 +91,22 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
         begin_stage_row(stage);
         add_error_cells(stage, pass);
         add_flops_cell(stage, &m->problem, pass);
-        attn_table_cell(&table, "%.3g", seconds * 1e3);
+        add_bytes_cells(stage, &m->problem, pass);
+        attn_table_cell(&table, "%.4g", seconds * 1e3);
         attn_table_cell(&table, "%.1f", rate);
         disturbed |= rate > m->fma_peak;
         if (rate > m->fma_peak)
             attn_table_cell(&table, "?");
         else
             attn_table_cell(&table, "%.2f", rate / m->fma_peak);
-        attn_table_cell(&table, "%.6g", (double)stage->proof.run.extra_bytes[pass] / 1e6);
     }
     if (table.rows == 0) return;
     printf("\n%s on this CPU (median of the repeats; peak: %.0f GFLOP/s of fp32 multiply-adds)\n",
            pass == ATTN_FORWARD ? "Forward" : "Backward", m->fma_peak);
+    printf("    Bytes by formula: what the loops ask for, with what a tile or a row needs kept on "
+           "the chip.\n"
+           "    GFLOP done counts all products that run; useful ones are of pairs that see each "
+           "other.\n");
     attn_table_print(&table, 4);
     if (disturbed)
         printf(
@@ -100,11 +115,13 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
 
 // ---- stages on a device ----
 static void print_device(const attn_measurement *m, attn_pass pass) {
-    static const char *const emulated[] = {"stage",   "max error",  "allowed",         "GFLOP",
+    static const char *const emulated[] = {"stage",   "max error",  "allowed",         "GFLOP done",
                                            "read MB", "written MB", "extra memory MB", NULL};
-    static const char *const timed[] = {"stage",   "max error",  "allowed",         "GFLOP",
-                                        "read MB", "written MB", "extra memory MB", "ms",
-                                        "TFLOP/s", NULL};
+    static const char *const timed[] = {"stage",           "max error",
+                                        "allowed",         "GFLOP done",
+                                        "read MB",         "written MB",
+                                        "extra memory MB", "ms",
+                                        "useful TFLOP/s",  NULL};
     const attn_loaded_stage *device_row = NULL;
     for (int i = 0; i < m->count; i++)
         if (!is_host(m->stage[i].row) && pass_ran(&m->stage[i], pass)) device_row = m->stage[i].row;
@@ -113,14 +130,10 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
         if (is_host(stage->row) || !pass_ran(stage, pass)) continue;
-        const attn_traffic model = model_of(stage->row, &m->problem, pass);
-        const attn_tensor_bytes total = attn_traffic_total(&model);
         begin_stage_row(stage);
         add_error_cells(stage, pass);
         add_flops_cell(stage, &m->problem, pass);
-        attn_table_cell(&table, "%.6g", (double)total.read / 1e6);
-        attn_table_cell(&table, "%.6g", (double)total.written / 1e6);
-        attn_table_cell(&table, "%.6g", (double)stage->proof.run.extra_bytes[pass] / 1e6);
+        add_bytes_cells(stage, &m->problem, pass);
         if (!has_time(stage->row)) continue;
         const double seconds = stage->proof.run.seconds[pass];
         attn_table_cell(&table, "%.4g", seconds * 1e3);
@@ -224,19 +237,20 @@ static void print_growth(const attn_measurement *m, const attn_loaded_stage *row
         printf(", no extra memory\n");
 }
 
+// From 64 queries a tile to those asked for, or to 32.
 static void print_tile_effect(const attn_measurement *m, const attn_loaded_stage *row) {
-    attn_problem tiled = m->problem;
+    attn_problem before = m->problem, after = m->problem;
     if (!(row->stage->features & ATTN_HAS_TILE_SIZES)) return;
-    for (int64_t br = 64; br >= 32; br /= 2) {
-        tiled.br = br;
-        if (attn_stage_supports(row->stage, &tiled, ATTN_FORWARD).code != ATTN_OK) return;
-        const attn_traffic model = model_of(row, &tiled, ATTN_FORWARD);
-        if (br == 64)
-            printf("    %d %s, Br 64 -> 32: read %.6g", row->module->chapter, row->stage->name,
-                   (double)attn_traffic_total(&model).read / 1e6);
-        else
-            printf(" -> %.6g MB\n", (double)attn_traffic_total(&model).read / 1e6);
-    }
+    before.br = 64;
+    if (after.br == 0 || after.br == 64) after.br = 32;
+    if (attn_stage_supports(row->stage, &before, ATTN_FORWARD).code != ATTN_OK ||
+        attn_stage_supports(row->stage, &after, ATTN_FORWARD).code != ATTN_OK)
+        return;
+    const attn_traffic of_64 = model_of(row, &before, ATTN_FORWARD);
+    const attn_traffic asked = model_of(row, &after, ATTN_FORWARD);
+    printf("    %d %s, Br 64 -> %lld: read %.6g -> %.6g MB\n", row->module->chapter,
+           row->stage->name, (long long)after.br, (double)attn_traffic_total(&of_64).read / 1e6,
+           (double)attn_traffic_total(&asked).read / 1e6);
 }
 
 static void print_predictions(const attn_chapter *chapter, const attn_measurement *m) {
@@ -254,9 +268,6 @@ static void print_predictions(const attn_chapter *chapter, const attn_measuremen
 }
 
 void attn_print_tables(const attn_chapter *chapter, const attn_measurement *m) {
-    char problem[200];
-    attn_problem_describe(&m->problem, problem, sizeof problem);
-    printf("Chapter %d: %s\n%s\n", chapter->number, chapter->title, problem);
     for (int pass = 0; pass < 2; pass++) print_host(m, (attn_pass)pass);
     print_refusals(m, 1);
     for (int pass = 0; pass < 2; pass++) {
@@ -264,6 +275,9 @@ void attn_print_tables(const attn_chapter *chapter, const attn_measurement *m) {
         print_by_tensor(m, (attn_pass)pass);
     }
     print_refusals(m, 0);
+    if (m->own_tiles)
+        printf(
+            "    Stages whose tiles cannot be chosen kept their own: BR and BC are not theirs.\n");
     print_predictions(chapter, m);
 }
 

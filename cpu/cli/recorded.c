@@ -38,6 +38,7 @@ static const char *value_of(const columns *heads, const columns *row, const char
 }
 
 static int is_shown(const attn_chapter *chapter, const char *stage) {
+    if (!chapter->other_devices_used) return 0; // a chapter of the CPU
     for (int i = 0; i < chapter->count; i++)
         if (strcmp(chapter->row[i]->stage->name, stage) == 0) return 1;
     return 0;
@@ -51,8 +52,8 @@ static void add_row(const columns *heads, const columns *row) {
                     value_of(heads, row, "heads"), value_of(heads, row, "kv_len"),
                     value_of(heads, row, "head_dim"),
                     strcmp(value_of(heads, row, "causal"), "1") == 0 ? " causal" : "");
-    attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "model_read_bytes")) / 1e6);
-    attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "model_written_bytes")) / 1e6);
+    attn_table_cell(&table, "%.0f", atof(value_of(heads, row, "model_read_bytes")) / 1e6);
+    attn_table_cell(&table, "%.0f", atof(value_of(heads, row, "model_written_bytes")) / 1e6);
     attn_table_cell(&table, "%.4g", atof(value_of(heads, row, "ms")));
     attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "tflops")));
 }
@@ -82,7 +83,9 @@ static void print_file(const char *path, const attn_chapter *chapter) {
     fclose(file);
     if (table.rows == 0) return;
     machine[strcspn(machine, "\n")] = 0;
-    printf("\nRecorded on %s (%s); bytes are the closed form's\n", machine, path);
+    printf("\nRecorded on %s (%s)\n    bytes are the closed form's; TFLOP/s of 4d FLOPs a pair "
+           "forward, 10d backward\n",
+           machine, path);
     attn_table_print(&table, 4);
 }
 
