@@ -45,9 +45,8 @@ endif
 SAN ?=
 OPT ?= -O3
 EMULATOR_OPT ?= -O2
-CPPFLAGS += -I.
 WARN := -Wall -Wextra $(if $(WERROR),-Werror)
-COMMON = $(WARN) -g $(MARCH) $(OPENMP) $(SAN) -fPIC -fvisibility=hidden -MMD -MP
+COMMON = -I. $(WARN) -g $(MARCH) $(OPENMP) $(SAN) -fPIC -fvisibility=hidden -MMD -MP
 C_FLAGS = -std=gnu11 $(OPT) $(COMMON)
 CU_FLAGS = -x c++ -std=c++17 -Wno-unknown-pragmas $(EMULATOR_OPT) $(COMMON)
 # A module with a name that nobody defines fails where it is linked, not where it is loaded (sanitizers
@@ -60,9 +59,9 @@ MODULE = -shared $(if $(darwin)$(SAN),,-Wl,-z,defs)
 quiet := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-9s %s\n' '$(1)' '$(2)')
 
-# Objects depend on this file, which changes when the compiler or a flag does.
+# Objects depend on this file, which changes when the compiler or a flag does, or a source is removed.
 flags := $(BUILD)/flags
-flags_text = $(CC) $(CXX) $(C_FLAGS) $(CU_FLAGS) $(NVCC) $(nvcc_arch)
+flags_text = $(CC) $(CXX) $(CPPFLAGS) $(C_FLAGS) $(CU_FLAGS) $(NVCC) $(nvcc_arch) $(wildcard cpu/*.c cpu/cli/*.c gpu/*/*.c gpu/*/*.cu chapters/*/*.c chapters/*/*.cu)
 $(flags): FORCE
 	@mkdir -p $(@D)
 	@echo '$(flags_text)' | cmp -s - $@ || echo '$(flags_text)' > $@
@@ -147,7 +146,7 @@ gpu_capability := $(if $(NVCC),$(shell nvidia-smi --query-gpu=compute_cap --form
 ARCH ?= $(or $(gpu_capability),80 90)
 newest_arch = $(lastword $(sort $(ARCH)))
 nvcc_arch = $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(newest_arch),code=compute_$(newest_arch)
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(nvcc_arch) $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+NVCC_FLAGS = -I. -std=c++17 -O3 -lineinfo $(nvcc_arch) $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
 
 $(BUILD)/obj/gpu/%.cu.o: %.cu $(flags)
 	@mkdir -p $(@D)

@@ -60,6 +60,10 @@ static attn_status load_module(const char *path, const attn_module **module) {
     return attn_ok();
 }
 
+static int is_gpu(const char *device) {
+    return strcmp(device, "gpu") == 0 || strcmp(device, "count") == 0;
+}
+
 static attn_status add_module(attn_modules *modules, const attn_module *module) {
     if (modules->module_count == ATTN_MAX_MODULES ||
         modules->stage_count + module->stage_count > ATTN_MAX_STAGES)
@@ -86,7 +90,10 @@ attn_status attn_modules_load(const char *device, attn_modules *modules) {
         module_path(path, sizeof path, device, chapter);
         if (access(path, F_OK) != 0) continue;
         ATTN_TRY(load_module(path, &module));
-        if (module->device->open().code != ATTN_OK) continue;
+        // A GPU may well be absent. The emulator refuses only what it was asked for, and says why.
+        const attn_status opened = module->device->open();
+        if (opened.code != ATTN_OK && is_gpu(device)) continue;
+        ATTN_TRY(opened);
         ATTN_TRY(add_module(modules, module));
     }
     return attn_ok();
@@ -99,9 +106,12 @@ attn_status attn_device_usable(const char *device) {
         module_path(path, sizeof path, device, chapter);
         if (access(path, F_OK) != 0) continue;
         ATTN_TRY(load_module(path, &module));
-        return module->device->open();
+        const attn_status opened = module->device->open();
+        // Refused, not failed: nothing was run.
+        return opened.code == ATTN_DEVICE ? attn_error(ATTN_UNSUPPORTED, "%s", opened.text)
+                                          : opened;
     }
-    return attn_error(ATTN_DEVICE, "no chapter is built for the device '%s' in %s", device,
+    return attn_error(ATTN_UNSUPPORTED, "no chapter is built for the device '%s' in %s", device,
                       attn_modules_folder());
 }
 

@@ -21,7 +21,6 @@
 #include "chapters/02-online-softmax/stages.h"
 #include "chapters/02-online-softmax/transpose.h"
 
-#include <float.h>
 #include <math.h>
 
 #ifdef _OPENMP
@@ -34,16 +33,18 @@
 // be one multiplication less, but its rounding errors can be all alike and add up over d.) Then m is
 // the largest s only where the scale is positive; so the sign goes into Q, which is exact. And to a
 // scale of 0 belongs Q * 0, since (s - m) * 0 would be NaN for a masked s.
+// A scale so large that log2(e) times it is infinite gives 2^64 of itself to Q, which is exact as well.
 typedef struct scaling {
-    float sign;       // 1, -1 or 0
-    float scale;      // |scale|, or 1 for 0
+    float of_q;       // 1, -1 or 0, or +-2^64
+    float scale;      // |scale / of_q|, or 1 for 0
     float log2_scale; // log2(e) times that
 } scaling;
 
 static scaling scaling_of(float scale) {
-    scaling x = {.sign = (float)((scale > 0) - (scale < 0)),
-                 .scale = scale == 0 ? 1 : fabsf(scale)};
-    x.log2_scale = (float)fmin(x.scale * 1.4426950408889634, FLT_MAX);
+    const float large = fabsf(scale) > 0x1p126f ? 0x1p64f : 1;
+    scaling x = {.of_q = (float)((scale > 0) - (scale < 0)) * large,
+                 .scale = scale == 0 ? 1 : fabsf(scale) / large};
+    x.log2_scale = (float)(x.scale * 1.4426950408889634);
     return x;
 }
 
@@ -56,7 +57,7 @@ typedef struct tile {
     key_range seen_by_all;
 
     // [.][BLOCK_QUERIES]: query i0 + n is column n.
-    float *q; // [d]  Q^T, times the sign of the scale
+    float *q; // [d]  Q^T, times scaling.of_q
     float *s; // [bc] S^T, then P^T; row j - j0
     float *o; // [d]  O^T, not yet divided by l
 
@@ -185,8 +186,8 @@ VECTOR_NOINLINE void start(tile *t) {
     const size_t d = (size_t)t->d, queries = (size_t)(t->i1 - t->i0);
     if (queries < BLOCK_QUERIES) memset(t->q, 0, d * BLOCK_QUERIES * sizeof *t->q);
     transpose(queries, d, t->head.q + (size_t)t->i0 * d, d, t->q, BLOCK_QUERIES);
-    if (t->scale.sign != 1)
-        for (size_t n = 0; n < d * BLOCK_QUERIES; n++) t->q[n] *= t->scale.sign;
+    if (t->scale.of_q != 1)
+        for (size_t n = 0; n < d * BLOCK_QUERIES; n++) t->q[n] *= t->scale.of_q;
     memset(t->o, 0, d * BLOCK_QUERIES * sizeof *t->o);
     for (int v = 0; v < VECTORS; v++) t->m[v] = vector_of(-INFINITY), t->l[v] = vector_of(0);
 }

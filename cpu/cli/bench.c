@@ -208,6 +208,8 @@ static attn_status bench(const attn_options *o) {
             ATTN_BAD_INPUT,
             "--device is '%s'; bench times host or gpu: the emulator's time means nothing",
             o->device);
+    if (is_own_problem(o) && (attn_visible_pairs(&o->problem) == 0 || o->problem.batch == 0))
+        return attn_error(ATTN_BAD_INPUT, "there is nothing to time: no query sees a key");
     ATTN_TRY(attn_load_devices("host", &modules));
     begin_output(&t, o, threads);
     if (is_own_problem(o)) {

@@ -141,6 +141,11 @@ static void check_read(emu_thread *thread, const char *p, const cell *c, int ato
 }
 
 static void note_write(emu_thread *thread, cell *c, int atomic, int copying) {
+    // A plain write that the same thread follows by an atomic one is still a plain write to the others,
+    // until they are ordered after it.
+    if (atomic && c->writer == thread->index && !c->atomic && !c->copying &&
+        c->write_epoch == emu_check_of(thread->block)->epoch && c->write_clock == own_clock(thread))
+        return;
     c->writer = (int16_t)thread->index;
     c->write_epoch = emu_check_of(thread->block)->epoch, c->write_clock = own_clock(thread);
     c->atomic = (uint8_t)atomic, c->copying = (uint8_t)copying;
@@ -175,9 +180,15 @@ void emu_shadow_access(emu_thread *thread, void *address, size_t bytes, int kind
     check_bounds(thread, p, bytes, kind, site);
     for (size_t k = 0; k < bytes; k += CELL) {
         cell *c = cell_of(thread, p + k);
+        if (bytes <
+            CELL) { // single bytes share a cell with a neighbour: no race is claimed for them
+            if (kind & EMU_READ && c->writer == NOBODY)
+                found(thread, p, site, "read of uninitialised shared memory");
+            if (kind & EMU_WRITE && c->writer == NOBODY) note_write(thread, c, atomic, 0);
+            continue;
+        }
         if (kind & EMU_READ) check_read(thread, p + k, c, atomic, site);
-        // Single bytes share a cell, where two writers are no race. Only reads are checked for them.
-        if (kind & EMU_WRITE && bytes >= CELL) check_write(thread, p + k, c, atomic, "write", site);
+        if (kind & EMU_WRITE) check_write(thread, p + k, c, atomic, "write", site);
         if (kind & EMU_READ) note_read(thread, c, atomic);
         if (kind & EMU_WRITE) note_write(thread, c, atomic, 0);
     }

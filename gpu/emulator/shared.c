@@ -9,7 +9,7 @@
 static const size_t static_limit = 48 * 1024; // of every GPU
 
 void emu_shared_reset(emu_block *block) {
-    block->shared_used = block->shared;
+    block->shared_used = block->shared + 128; // a red zone before the first array, too
     block->shared_count = 0;
     block->shared_static_bytes = 0;
     block->shared_bytes = block->launch->dynamic_shared_bytes;
