@@ -26,20 +26,32 @@
 
 // What lies in device memory between two tiles of keys, of one head and slice.
 typedef struct kv_state {
-    float *o, *m, *l, *lse; // [rows][d], [rows] ...; m is the maximum times log2(e)
+    float *o, *m, *l, *lse; // of all heads and slices; m is the maximum times log2(e)
+    size_t first;           // the first row of this head and slice
 } kv_state;
 
-// Begins to read O, m and l of the thread's rows. m and l are read by one of the lanes that share a row.
+// m and l as they come: the lanes that share 8 rows read one row's each, or two where there are but 4.
+template <int D> struct kv_read {
+    enum { X = tile_shape<D>::X, ROWS = X < 8 ? 8 / X : 1 };
+    float m[ROWS], l[ROWS]; // of row x + X n
+};
+
+// Begins to read O, m and l of the thread's rows.
 template <int D>
-__device__ __forceinline__ void read_state(float (&o)[8][8], tile_rows &rows, kv_state state,
+__device__ __forceinline__ void read_state(float (&o)[8][8], kv_read<D> &read, kv_state state,
                                            kv_shape shape, int first_row, int x) {
+    typedef kv_read<D> lanes;
+#pragma unroll
+    for (int n = 0; n < lanes::ROWS; n++) {
+        const int i = x + lanes::X * n;
+        const bool exists = i < 8 && first_row + i < shape.rows;
+        read.m[n] = exists ? hbm_load(&state.m[state.first + first_row + i]) : -INFINITY;
+        read.l[n] = exists ? hbm_load(&state.l[state.first + first_row + i]) : 0;
+    }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int row = first_row + i;
-        const bool exists = row < shape.rows;
-        const float *from = state.o + (size_t)row * shape.d;
-        rows.m[i] = exists && x == 0 ? hbm_load(&state.m[row]) : -INFINITY;
-        rows.l[i] = exists && x == 0 ? hbm_load(&state.l[row]) : 0;
+        const bool exists = first_row + i < shape.rows;
+        const float *from = state.o + (state.first + first_row + i) * shape.d;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int column = 4 * x + half * (D / 2);
@@ -57,16 +69,19 @@ __device__ __forceinline__ void read_state(float (&o)[8][8], tile_rows &rows, kv
     }
 }
 
-// Gives m to all lanes of the row, and undoes O's division. l stays where it was read: it is a sum over
-// lanes, to which the others have added nothing yet.
+// Gives m to all lanes of its row and l to the first, for l is a sum over lanes to which the others have
+// added nothing yet; and undoes O's division.
 template <int D>
-__device__ __forceinline__ void unpack_state(float (&o)[8][8], tile_rows &rows, int x) {
-    const int reader =
-        threadIdx.x % 32 - x * (tile_shape<D>::Y == 1 ? 1 : 2); // the lane with x = 0
+__device__ __forceinline__ void unpack_state(float (&o)[8][8], tile_rows &rows,
+                                             const kv_read<D> &read, int x) {
+    typedef kv_read<D> lanes;
+    const int beside = tile_shape<D>::Y == 1 ? 1 : 2, first = threadIdx.x % 32 - beside * x;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        rows.m[i] = __shfl_sync(0xffffffffu, rows.m[i], reader);
-        const float l = __shfl_sync(0xffffffffu, rows.l[i], reader);
+        const int reader = first + beside * (i % lanes::X);
+        const float l = __shfl_sync(0xffffffffu, read.l[i / lanes::X], reader);
+        rows.m[i] = __shfl_sync(0xffffffffu, read.m[i / lanes::X], reader);
+        rows.l[i] = x == 0 ? l : 0;
 #pragma unroll
         for (int c = 0; c < 8; c++) o[i][c] *= l;
     }
@@ -80,13 +95,14 @@ __device__ __forceinline__ void write_state(const float (&o)[8][8], const tile_r
     for (int i = 0; i < 8; i++) {
         const int row = first_row + i;
         if (row >= shape.rows) continue;
-        tile_store_row<D>(state.o + (size_t)row * shape.d, o[i], x, shape.d, shape.vectors);
+        const size_t at = state.first + row;
+        tile_store_row<D>(state.o + at * shape.d, o[i], x, shape.d, shape.vectors);
         if (x > 0) continue;
         if (last) {
-            hbm_store(&state.lse[row], kv_lse(rows, i));
+            hbm_store(&state.lse[at], kv_lse(rows, i));
         } else {
-            hbm_store(&state.m[row], rows.m[i]);
-            hbm_store(&state.l[row], rows.l[i]);
+            hbm_store(&state.m[at], rows.m[i]);
+            hbm_store(&state.l[at], rows.l[i]);
         }
     }
 }
@@ -105,12 +121,11 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     const int first_tile = slice * shape.slice_tiles;
     const int end_tile = min(first_tile + shape.slice_tiles, shape.key_tiles);
     const size_t k_head = head * shape.kv_len * shape.d;
-    const size_t part = (slice * heads + head) * shape.rows;
     const tile_matrix q_matrix = {q + head * shape.rows * shape.d, shape.rows, shape.d,
                                   shape.vectors};
     const tile_matrix k_matrix = {k + k_head, shape.kv_len, shape.d, shape.vectors};
     const tile_matrix v_matrix = {v + k_head, shape.kv_len, shape.d, shape.vectors};
-    const kv_state state = {o + part * shape.d, m + part, l + part, lse + part};
+    const kv_state state = {o, m, l, lse, (slice * heads + head) * shape.rows};
 
     const tile_thread here = tile_thread_here<D>();
     const float *my_q = shared + tile_at<D>(here.query);
@@ -128,19 +143,21 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
         for (int i = 0; i < shape.query_tiles; i++) {
             const int first_row = i * tile::BR + here.query;
             float s[8][8], sum_o[8][8];
+            kv_read<D> read;
             tile_rows rows;
-            if (first) {
+            if (first)
                 tile_clear(sum_o);
-                tile_rows_begin(rows);
-            } else {
-                read_state<D>(sum_o, rows, state, shape, first_row, here.x); // while S is computed
-            }
+            else
+                read_state<D>(sum_o, read, state, shape, first_row, here.x); // while S is computed
             tile_arrived(); // Q_i is there, and at first K_j and V_j
             kv_scores<D>(s, shared, my_q, here.x);
             __syncthreads(); // nobody reads Q_i any more: the next tile of Q may overwrite it
             if (i + 1 < shape.query_tiles)
                 tile_load<tile::BR, D, tile::THREADS>(shared, q_matrix, (i + 1) * tile::BR, 0);
-            if (!first) unpack_state<D>(sum_o, rows, here.x);
+            if (first)
+                tile_rows_begin(rows);
+            else
+                unpack_state<D>(sum_o, rows, read, here.x);
             kv_softmax<D>(s, my_p, shape.scale, shape.kv_len - key, here.x, rows, sum_o);
             __syncwarp(); // the warp's weights are written
             kv_values<D>(sum_o, shared, my_p, here.x);
