@@ -25,12 +25,15 @@ static void pause_50_ms(void) {
     nanosleep(&t, NULL);
 }
 
-// "580.65.06", of the NVIDIA driver; its version is not to be had from the CUDA runtime.
+// "580.65.06", of the NVIDIA driver; its version is not to be had from the CUDA runtime. It is the first
+// number with a point in its line, where an "x86_64" may stand before it.
 static void driver_version(char *text, size_t size) {
+    static const char digits[] = "0123456789";
     char line[256], *at = NULL;
     snprintf(text, size, "unknown");
     FILE *file = fopen("/proc/driver/nvidia/version", "r");
-    if (file && fgets(line, sizeof line, file)) at = strpbrk(line, "0123456789");
+    if (file && fgets(line, sizeof line, file)) at = strpbrk(line, digits);
+    while (at && at[strspn(at, digits)] != '.') at = strpbrk(at + strspn(at, digits), digits);
     if (at) snprintf(text, size, "%.*s", (int)strspn(at, "0123456789."), at);
     if (file) fclose(file);
 }

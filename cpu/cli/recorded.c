@@ -44,14 +44,23 @@ static int is_shown(const attn_chapter *chapter, const char *stage) {
     return 0;
 }
 
+static void add_problem_cell(const columns *heads, const columns *row) {
+    const char *q_len = value_of(heads, row, "q_len"), *kv_len = value_of(heads, row, "kv_len");
+    const char *kv_heads = value_of(heads, row, "kv_heads"), *bc = value_of(heads, row, "bc");
+    const char *query_heads = value_of(heads, row, "heads");
+    const int grouped = strcmp(kv_heads, query_heads) != 0, cross = strcmp(q_len, kv_len) != 0;
+    attn_table_cell(&table, "B=%s H=%s%s%s%s%s N=%s d=%s%s%s%s", value_of(heads, row, "batch"),
+                    query_heads, grouped ? " Hkv=" : "", grouped ? kv_heads : "",
+                    cross ? " q=" : "", cross ? q_len : "", kv_len,
+                    value_of(heads, row, "head_dim"), bc[0] ? " BC=" : "", bc,
+                    strcmp(value_of(heads, row, "causal"), "1") == 0 ? " causal" : "");
+}
+
 static void add_row(const columns *heads, const columns *row) {
     attn_table_row(&table);
     attn_table_cell(&table, "%s", value_of(heads, row, "stage"));
     attn_table_cell(&table, "%s", value_of(heads, row, "pass"));
-    attn_table_cell(&table, "B=%s H=%s N=%s d=%s%s", value_of(heads, row, "batch"),
-                    value_of(heads, row, "heads"), value_of(heads, row, "kv_len"),
-                    value_of(heads, row, "head_dim"),
-                    strcmp(value_of(heads, row, "causal"), "1") == 0 ? " causal" : "");
+    add_problem_cell(heads, row);
     attn_table_cell(&table, "%.0f", atof(value_of(heads, row, "model_read_bytes")) / 1e6);
     attn_table_cell(&table, "%.0f", atof(value_of(heads, row, "model_written_bytes")) / 1e6);
     attn_table_cell(&table, "%.4g", atof(value_of(heads, row, "ms")));

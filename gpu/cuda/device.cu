@@ -98,6 +98,14 @@ attn_status gpu_cuda_memset(void *memory, int byte, size_t bytes) {
     return gpu_cuda_error("gpu_memset", cudaMemsetAsync(memory, byte, bytes, 0));
 }
 
+int gpu_multiprocessors(void) {
+    int device = 0, count = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        cudaGetLastError();
+    return count > 0 ? count : 1;
+}
+
 // Reads far more than the L2 holds, so that nothing else is left in it and what is left is not dirty.
 // ncu.sh knows this kernel by its name: what comes after the last one is the pass.
 __global__ void empty_l2(const float4 *scratch, size_t count, float *never) {

@@ -79,6 +79,10 @@ attn_status gpu_memset(void *memory, int byte, size_t bytes) {
     return attn_ok();
 }
 
+int gpu_multiprocessors(void) {
+    return emu_gpu_multiprocessors();
+}
+
 const attn_device *gpu_device(void) {
     static attn_device device = {
         .open = device_open,
