@@ -572,7 +572,7 @@ START_TEST(a_folder_without_modules_is_said) {
     setenv("ATTENTION_PROGRAM", own, 1);
     setenv("ATTENTION_MODULES", folder.path, 1);
     run("list", NULL);
-    expect(1, "", "make chapters");
+    expect(2, "", "make chapters");
     ck_assert_int_eq(mkdir(in_folder(&folder, "host"), 0777), 0);
     write_text(in_folder(&folder, "host/01.so"), "no module");
     run("list", NULL);

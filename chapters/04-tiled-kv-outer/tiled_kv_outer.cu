@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
         for (int i = 0; i < shape.query_tiles; i++) {
             const int first_row = i * tile::BR + here.query;
             float s[8][8], sum_o[8][8];
-            kv_read<D> read;
+            kv_read<D> read = {}; // of no meaning in the first tile, which has no state to read
             tile_rows rows;
             if (first)
                 tile_clear(sum_o);

@@ -6,7 +6,7 @@ seeded_sources := $(wildcard tests/seeded-bugs/*.cu)
 seeded_compilers := $(sort $(notdir $(CXX)) $(foreach c,g++ clang++,$(if $(shell command -v $(c)),$(c))))
 seeded_levels := -O0 -O1 -O2
 seeded_kinds := emulator $(if $(SAN),,check)
-SEEDED_FLAGS = -x c++ -std=c++17 -g $(WARN) -fPIC -fvisibility=hidden -MMD -MP
+SEEDED_FLAGS = -I. -x c++ -std=c++17 -g $(WARN) -fPIC -fvisibility=hidden -MMD -MP
 seeded_emulator = $(2) $(CPPFLAGS) $(SEEDED_FLAGS) $(SAN) $(3)
 seeded_check = sh gpu/emulator/check_cxx.sh $(2) $(CPPFLAGS) $(SEEDED_FLAGS) $(3)
 seeded_emulator_runtime = $(call objects,$(filter-out gpu/emulator/check%.c,$(wildcard gpu/emulator/*.c)))
