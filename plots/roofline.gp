@@ -5,7 +5,7 @@ peers = "plots/recorded/h200-peers.csv"
 ncu = "plots/recorded/dram-h200.csv"
 copy = "plots/recorded/copy-h200.csv" # bytes read and written by a copy, and its ms
 PROBLEM = "batch=8 heads=32 q_len=2048 kv_len=2048 head_dim=64"
-machine = provenance("plots/recorded/h200-q-outer.csv")
+machine = provenance("plots/recorded/h200-stages.csv")
 is(stage) = "stage=" . stage . " pass=forward causal=0 " . PROBLEM
 # intensity TFLOP/s, from ms TFLOP/s read written: FLOPs are their product.
 SHOW = "ms tflops model_read_bytes+model_written_bytes"
