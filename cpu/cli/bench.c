@@ -19,6 +19,12 @@
 #include <omp.h>
 #endif
 
+#ifdef __clang__
+#define COMPILER __VERSION__ // begins with the name
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 enum { MAX_ROUNDS = 64, MAX_STAGES = 32, TEXT = 32 * 1024 };
 
 static int most_threads(void) {
@@ -130,7 +136,7 @@ static void begin_output(text *t, const attn_options *o, int threads) {
         "Measured by `make bench` on %s: %s, %d thread%s, compiler %s, medians of %d interleaved "
         "rounds; GFLOP/s are useful ones, 4d for each pair of query and key that see each "
         "other.\n\n",
-        date, processor, threads, threads == 1 ? "" : "s", __VERSION__, o->rounds);
+        date, processor, threads, threads == 1 ? "" : "s", COMPILER, o->rounds);
     append(t,
            "| problem | stage | GFLOP/s | of FMA peak, 1 thread | of FMA peak, %d threads | "
            "%d threads over 1 |\n|---|---|---:|---:|---:|---:|\n",
