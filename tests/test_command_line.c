@@ -199,7 +199,7 @@ END_TEST
 START_TEST(a_device_that_is_not_there_is_named) {
     if (is_built("gpu")) return test_skip("command_line: a missing device", "the GPU's is built");
     run("chapter", "1", "--device", "gpu", NULL);
-    expect(1, "", "gpu");
+    expect(2, "", "gpu");
 }
 END_TEST
 
