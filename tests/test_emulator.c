@@ -131,7 +131,7 @@ static int behaved(const char *program, const expectation *e, char *reason, size
             ends_in(output, first_line, where))
             return 1;
     }
-    snprintf(reason, size, "%s: wanted: %s%s; status %d, said: %.600s", e->name, wanted, where,
+    snprintf(reason, size, "%s: wanted: %s%.400s; status %d, said: %.600s", e->name, wanted, where,
              status, output);
     return 0;
 }
