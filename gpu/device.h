@@ -20,6 +20,9 @@ attn_status gpu_memset(void *memory, int byte, size_t bytes);
 // For deciding how many blocks a problem is cut into. Ask after the device has been opened.
 int gpu_multiprocessors(void);
 
+// Bytes of shared memory that this GPU gives a block, for choosing a tile size. Ask as above.
+uint64_t gpu_shared_bytes(void);
+
 #ifdef __cplusplus
 }
 #endif

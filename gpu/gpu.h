@@ -9,6 +9,7 @@
 //              gpu_memset(pointer, byte, bytes) -> attn_status; counts as written
 //   device     hbm_load(p)  hbm_store(p, v)  hbm_atomic_add(p, v)  -- every access to device memory,
 //   memory     of 1 to 16 bytes, naturally aligned: float, float4, int, uint16_t ...
+//              hbm_atomic_add4(p, v)                   a float4: four atomic additions, side by side
 //   shared     GPU_SHARED(float, tile, [64][65]);      static, at most 48 KB a block
 //   memory     GPU_DYNAMIC_SHARED(float, tile);        what the launch asked for
 //              shared_load4(p)  shared_store4(p, v)    a float4 in one request

@@ -7,24 +7,6 @@
 // The most that any GPU this course knows gives a block (H100, H200: 227 KB).
 enum { MOST_SHARED_BYTES = 227 * 1024 };
 
-static attn_status fits(const attn_problem *p, const char *stage, uint64_t query_tiles) {
-    const uint64_t blocks = (uint64_t)(p->batch * p->heads) * query_tiles;
-    if (p->head_dim > 256)
-        return attn_error(ATTN_UNSUPPORTED,
-                          "%s: head_dim is %lld; it is compiled for at most 256 (naive does any)",
-                          stage, (long long)p->head_dim);
-    if (blocks > INT32_MAX)
-        return attn_error(
-            ATTN_UNSUPPORTED,
-            "%s: %llu tiles of queries in all heads, and a grid has at most %d blocks", stage,
-            (unsigned long long)blocks, INT32_MAX);
-    return attn_ok();
-}
-
-static attn_status q_outer_supports(const attn_problem *p) {
-    return fits(p, "q-outer", q_outer_query_tiles(p));
-}
-
 static int is_compiled(int64_t tile) {
     return tile == 0 || tile == 16 || tile == 32 || tile == 64 || tile == 128;
 }
@@ -35,7 +17,7 @@ static uint64_t q_outer_plain_query_tiles(const attn_problem *p) {
 }
 
 static attn_status q_outer_plain_supports(const attn_problem *p) {
-    ATTN_TRY(fits(p, "q-outer-plain", q_outer_plain_query_tiles(p)));
+    ATTN_TRY(q_outer_fits(p, "q-outer-plain", q_outer_plain_query_tiles(p)));
     if (!is_compiled(p->br) || !is_compiled(p->bc))
         return attn_error(ATTN_UNSUPPORTED, "q-outer-plain: tiles of %lld x %lld; there are %s",
                           (long long)p->br, (long long)p->bc, PLAIN_TILES);
@@ -50,23 +32,8 @@ static attn_status q_outer_plain_supports(const attn_problem *p) {
     return attn_ok();
 }
 
-// Q is read once; K and V once for each tile of queries; O and L are written once.
-static void add_bytes(const attn_problem *p, uint64_t query_tiles, attn_traffic *traffic) {
-    const uint64_t heads = (uint64_t)(p->batch * p->heads);
-    const uint64_t kv = 4 * heads * (uint64_t)p->kv_len * (uint64_t)p->head_dim * query_tiles;
-    attn_traffic_add(traffic, "q", 4 * attn_q_elements(p), 0);
-    attn_traffic_add(traffic, "k", kv, 0);
-    attn_traffic_add(traffic, "v", kv, 0);
-    attn_traffic_add(traffic, "o", 0, 4 * attn_q_elements(p));
-    attn_traffic_add(traffic, "lse", 0, 4 * attn_rows(p));
-}
-
-static void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
-    if (pass == ATTN_FORWARD) add_bytes(p, q_outer_query_tiles(p), traffic);
-}
-
 static void q_outer_plain_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
-    if (pass == ATTN_FORWARD) add_bytes(p, q_outer_plain_query_tiles(p), traffic);
+    if (pass == ATTN_FORWARD) q_outer_add_bytes(p, q_outer_plain_query_tiles(p), traffic);
 }
 
 // Both products, 2d FLOPs a pair each. What idle rows and columns of a tile multiply is not counted.

@@ -128,52 +128,65 @@ __device__ __forceinline__ void tile_read4(float *to, const float *shared) {
     to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
 
-__device__ __forceinline__ void tile_clear(float (&a)[8][8]) {
+// A thread has 8 rows of a product and C columns: 8 here and in chapter 4, 8, 4 or 1 in chapter 5.
+template <int C> __device__ __forceinline__ void tile_clear(float (&a)[8][C]) {
 #pragma unroll
     for (int i = 0; i < 8; i++)
 #pragma unroll
-        for (int j = 0; j < 8; j++) a[i][j] = 0;
+        for (int j = 0; j < C; j++) a[i][j] = 0;
 }
 
-// sum[i][j] += a[i][u] * b[j]: 64 multiply-adds, none of which waits for another. Every other row runs
+// sum[i][j] += a[i] * b[j]: 8C multiply-adds, none of which waits for another. Every other row runs
 // backwards, so that neighbours share an operand, which the GPU then need not fetch from its register.
-__device__ __forceinline__ void tile_outer(float (&sum)[8][8], const float (&a)[8][4], int u,
-                                           const float (&b)[8]) {
+template <int C>
+__device__ __forceinline__ void tile_outer(float (&sum)[8][C], const float (&a)[8],
+                                           const float (&b)[C]) {
 #pragma unroll
     for (int i = 0; i < 8; i++)
 #pragma unroll
-        for (int n = 0; n < 8; n++) {
-            const int j = i % 2 ? 7 - n : n;
-            sum[i][j] = fmaf(a[i][u], b[j], sum[i][j]);
+        for (int n = 0; n < C; n++) {
+            const int j = i % 2 ? C - 1 - n : n;
+            sum[i][j] = fmaf(a[i], b[j], sum[i][j]);
         }
 }
 
 // s += A B^T over WIDTH columns: s[i][j] += sum_c a[i][c] * b[j][c].
 //   a   the thread's first row in a tile of pitch A_WIDTH (Q), at the first of the columns
 //   b   the thread's first row in a tile of pitch WIDTH (K)
-template <int A_WIDTH, int WIDTH>
-__device__ __forceinline__ void tile_scores(float (&s)[8][8], const float *a, const float *b) {
+template <int A_WIDTH, int WIDTH, int C>
+__device__ __forceinline__ void tile_scores(float (&s)[8][C], const float *a, const float *b) {
 #pragma unroll(A_WIDTH > 64 ? 4 : 2) // as measured
     for (int c = 0; c < WIDTH; c += 4) {
-        float x[8][4], y[8][4];
+        float x[8][4], y[C][4];
 #pragma unroll
         for (int i = 0; i < 8; i++) tile_read4(x[i], a + i * A_WIDTH + c);
 #pragma unroll
-        for (int j = 0; j < 8; j++) tile_read4(y[j], b + j * WIDTH + c);
+        for (int j = 0; j < C; j++) tile_read4(y[j], b + j * WIDTH + c);
 #pragma unroll
         for (int u = 0; u < 4; u++) {
-            const float column[8] = {y[0][u], y[1][u], y[2][u], y[3][u],
-                                     y[4][u], y[5][u], y[6][u], y[7][u]};
-            tile_outer(s, x, u, column);
+            float row[8], column[C];
+#pragma unroll
+            for (int i = 0; i < 8; i++) row[i] = x[i][u];
+#pragma unroll
+            for (int j = 0; j < C; j++) column[j] = y[j][u];
+            tile_outer(s, row, column);
         }
     }
 }
 
+// 4 or 8 columns of a row: 4 side by side, and 4 more NEXT columns to the right.
+template <int NEXT, int C>
+__device__ __forceinline__ void tile_read_columns(float (&to)[C], const float *row) {
+    static_assert(C == 4 || C == 8, "one or two reads of 16 bytes");
+#pragma unroll
+    for (int c = 0; c < C; c += 4) tile_read4(to + c, row + c / 4 * NEXT);
+}
+
 // o += P V over KEYS keys: o[i][.] += sum_j p[i][j] * v[j][.].
 //   p   the thread's first row in a tile of pitch P_WIDTH, at the first of the keys
-//   v   a tile of KEYS rows, D columns, at the thread's first column
-template <int P_WIDTH, int KEYS, int D>
-__device__ __forceinline__ void tile_values(float (&o)[8][8], const float *p, const float *v) {
+//   v   a tile of KEYS rows, D columns, at the thread's first column; the next 4 lie NEXT to the right
+template <int P_WIDTH, int KEYS, int D, int NEXT, int C>
+__device__ __forceinline__ void tile_values(float (&o)[8][C], const float *p, const float *v) {
 #pragma unroll 1
     for (int j = 0; j < KEYS;
          j += 8) // 8 rows of V to a gap: all addresses are constants away from one
@@ -184,11 +197,11 @@ __device__ __forceinline__ void tile_values(float (&o)[8][8], const float *p, co
             for (int i = 0; i < 8; i++) tile_read4(x[i], p + i * P_WIDTH + j + h);
 #pragma unroll
             for (int u = 0; u < 4; u++) {
-                const float *row = v + tile_at<D>(j) + (h + u) * D;
-                float y[8];
-                tile_read4(y, row);
-                tile_read4(y + 4, row + D / 2);
-                tile_outer(o, x, u, y);
+                float weight[8], y[C];
+#pragma unroll
+                for (int i = 0; i < 8; i++) weight[i] = x[i][u];
+                tile_read_columns<NEXT>(y, v + tile_at<D>(j) + (h + u) * D);
+                tile_outer(o, weight, y);
             }
         }
 }
@@ -292,13 +305,13 @@ __device__ __forceinline__ void tile_write_weights(float *p, const float (&s)[8]
 }
 
 // ---- writing O and L ----
-// Writes one row of the thread's columns of O: to [columns], at its first column.
-template <int D>
-__device__ __forceinline__ void tile_store_row(float *to, const float (&o)[8], int x, int columns,
-                                               bool vectors) {
+// Writes the thread's columns of one row, as tile_read_columns reads them: to [columns].
+template <int NEXT, int C>
+__device__ __forceinline__ void tile_store_row(float *to, const float (&o)[C], int first_column,
+                                               int columns, bool vectors) {
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int column = 4 * x + half * (D / 2), c = 4 * half;
+    for (int c = 0; c < C; c += 4) {
+        const int column = first_column + c / 4 * NEXT;
         if (vectors) {
             if (column < columns)
                 hbm_store((float4 *)(to + column), make_float4(o[c], o[c + 1], o[c + 2], o[c + 3]));
@@ -326,7 +339,7 @@ __device__ __forceinline__ void tile_finish(float *o_out, float *lse, float (&o)
         const float factor = 1 / l;
 #pragma unroll
         for (int c = 0; c < 8; c++) o[i][c] = kv_len > 0 ? o[i][c] * factor : 0;
-        tile_store_row<D>(o_out + (size_t)query * d, o[i], x, d, vectors);
+        tile_store_row<D / 2>(o_out + (size_t)query * d, o[i], 4 * x, d, vectors);
         if (x == 0) hbm_store(&lse[query], fmaf(rows.m[i], TILE_LN_2, logf(l)));
     }
 }

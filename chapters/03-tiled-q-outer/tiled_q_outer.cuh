@@ -18,6 +18,12 @@ static inline uint64_t q_outer_query_tiles(const attn_problem *p) {
     return ((uint64_t)p->q_len + br - 1) / br;
 }
 uint64_t q_outer_shared_bytes(const attn_problem *p);
+attn_status q_outer_supports(const attn_problem *p);
+void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic);
+
+// Both stages: what a kernel with a block for each of so many tiles of queries can do, and what it moves.
+attn_status q_outer_fits(const attn_problem *p, const char *stage, uint64_t query_tiles);
+void q_outer_add_bytes(const attn_problem *p, uint64_t query_tiles, attn_traffic *traffic);
 
 // The plain kernel: tiles as asked for, else 64 x 64, or 32 x 32 where d is large; and what they need.
 static inline int q_outer_plain_tile(const attn_problem *p, int64_t asked) {

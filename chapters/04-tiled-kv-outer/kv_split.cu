@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     for (int i = 0; i < 8; i++) {
         const int row = first_row + here.query + i;
         if (row >= shape.rows) continue;
-        tile_store_row<D>(o + (part + row) * shape.d, sum_o[i], here.x, shape.d, shape.vectors);
+        tile_store_row<D / 2>(o + (part + row) * shape.d, sum_o[i], 4 * here.x, shape.d,
+                              shape.vectors);
         if (here.x == 0) hbm_store(&lse[part + row], kv_lse(rows, i));
     }
 }

@@ -89,7 +89,7 @@ __device__ __forceinline__ void kv_softmax(float (&s)[8][8], float *my_p, float 
 template <int D>
 __device__ __forceinline__ void kv_values(float (&o)[8][8], const float *shared, const float *my_p,
                                           int x) {
-    tile_values<kv_tile<D>::BC, kv_tile<D>::BC, D>(o, my_p, shared + kv_tile<D>::V + 4 * x);
+    tile_values<kv_tile<D>::BC, kv_tile<D>::BC, D, D / 2>(o, my_p, shared + kv_tile<D>::V + 4 * x);
 }
 
 // O = o / l, and every lane gets its rows' whole l. As long as all scores of a row are -infinity, l and o

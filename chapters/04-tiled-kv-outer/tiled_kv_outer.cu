@@ -96,7 +96,7 @@ __device__ __forceinline__ void write_state(const float (&o)[8][8], const tile_r
         const int row = first_row + i;
         if (row >= shape.rows) continue;
         const size_t at = state.first + row;
-        tile_store_row<D>(state.o + at * shape.d, o[i], x, shape.d, shape.vectors);
+        tile_store_row<D / 2>(state.o + at * shape.d, o[i], 4 * x, shape.d, shape.vectors);
         if (x > 0) continue;
         if (last) {
             hbm_store(&state.lse[at], kv_lse(rows, i));

@@ -106,6 +106,15 @@ int gpu_multiprocessors(void) {
     return count > 0 ? count : 1;
 }
 
+uint64_t gpu_shared_bytes(void) {
+    int device = 0, bytes = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
+            cudaSuccess)
+        cudaGetLastError();
+    return (uint64_t)bytes;
+}
+
 // Reads far more than the L2 holds, so that nothing else is left in it and what is left is not dirty.
 // ncu.sh knows this kernel by its name: what comes after the last one is the pass.
 __global__ void empty_l2(const float4 *scratch, size_t count, float *never) {

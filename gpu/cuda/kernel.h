@@ -47,6 +47,16 @@ static attn_status gpu_cuda_launch(const char *name, void (*kernel)(P...), dim3 
 #define hbm_atomic_add(p, v)            atomicAdd((p), (v))
 #endif
 
+// The four numbers are added one by one, each atomically. Compute capability 9.0 has one request for it.
+static __device__ __forceinline__ void hbm_atomic_add4(float *p, float4 v) {
+    gpu_count(p, 16, GPU_COUNT_READ | GPU_COUNT_WRITE);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    atomicAdd((float4 *)p, v);
+#else
+    atomicAdd(p, v.x), atomicAdd(p + 1, v.y), atomicAdd(p + 2, v.z), atomicAdd(p + 3, v.w);
+#endif
+}
+
 #define GPU_SHARED(type, name, dims) __shared__ __align__(16) type name dims
 #define GPU_DYNAMIC_SHARED(type, name)                                  \
     extern __shared__ __align__(16) unsigned char gpu_dynamic_shared[]; \

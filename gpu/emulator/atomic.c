@@ -17,8 +17,7 @@ static void *target(void *address, size_t bytes, int device, const char *site) {
     return emu_shared_wide(address, bytes, kind, site);
 }
 
-float emu_atomic_add_float(float *address, float value, int device, const char *site) {
-    uint32_t *p = target(address, sizeof *address, device, site);
+static float add_float(uint32_t *p, float value) {
     uint32_t before = __atomic_load_n(p, __ATOMIC_RELAXED), after;
     float x;
     do {
@@ -28,6 +27,15 @@ float emu_atomic_add_float(float *address, float value, int device, const char *
     } while (
         !__atomic_compare_exchange_n(p, &before, after, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return x;
+}
+
+float emu_atomic_add_float(float *address, float value, int device, const char *site) {
+    return add_float(target(address, sizeof *address, device, site), value);
+}
+
+void emu_atomic_add_float4(float *address, const float value[4], const char *site) {
+    uint32_t *p = target(address, 4 * sizeof *address, 1, site);
+    for (int i = 0; i < 4; i++) add_float(p + i, value[i]);
 }
 
 double emu_atomic_add_double(double *address, double value, int device, const char *site) {

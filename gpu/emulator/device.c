@@ -83,6 +83,10 @@ int gpu_multiprocessors(void) {
     return emu_gpu_multiprocessors();
 }
 
+uint64_t gpu_shared_bytes(void) {
+    return emu_shared_limit();
+}
+
 const attn_device *gpu_device(void) {
     static attn_device device = {
         .open = device_open,

@@ -70,6 +70,7 @@ uint64_t emu_shuffle(emu_shuffle_kind kind, unsigned mask, uint64_t bits, int ar
 unsigned emu_ballot(unsigned mask, int predicate, const char *site);
 
 // ---- atomics: on device memory (counted) or on shared memory; return the value before ----
+void emu_atomic_add_float4(float *address, const float value[4], const char *site);
 float emu_atomic_add_float(float *address, float value, int device, const char *site);
 double emu_atomic_add_double(double *address, double value, int device, const char *site);
 uint32_t emu_atomic_add_32(uint32_t *address, uint32_t value, int device, const char *site);

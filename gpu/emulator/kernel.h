@@ -39,9 +39,10 @@ template <class T>
 static inline void emu_store(T *p, typename emu_plain<T>::type value, const char *site) {
     *(T *)emu_hbm(p, sizeof(T), EMU_WRITE, site) = value;
 }
-#define hbm_load(p)          emu_load((p), EMU_SITE)
-#define hbm_store(p, v)      emu_store((p), (v), EMU_SITE)
-#define hbm_atomic_add(p, v) emu_atomic_add((p), (v), 1, EMU_SITE)
+#define hbm_load(p)           emu_load((p), EMU_SITE)
+#define hbm_store(p, v)       emu_store((p), (v), EMU_SITE)
+#define hbm_atomic_add(p, v)  emu_atomic_add((p), (v), 1, EMU_SITE)
+#define hbm_atomic_add4(p, v) emu_atomic_add4((p), (v), EMU_SITE)
 
 // ---- shared memory: a reference to an array, so that sizeof and -fsanitize=bounds see its type ----
 #define GPU_SHARED(type, name, dims)                                                               \
@@ -90,6 +91,10 @@ static inline unsigned emu_atomic_add(unsigned *p, unsigned v, int device, const
 static inline unsigned long long emu_atomic_add(unsigned long long *p, unsigned long long v,
                                                 int device, const char *site) {
     return emu_atomic_add_64((uint64_t *)p, v, device, site);
+}
+static inline void emu_atomic_add4(float *p, float4 v, const char *site) {
+    const float value[4] = {v.x, v.y, v.z, v.w};
+    emu_atomic_add_float4(p, value, site);
 }
 #define atomicAdd(p, v) emu_atomic_add((p), (v), 0, EMU_SITE)
 
