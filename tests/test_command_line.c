@@ -98,6 +98,18 @@ START_TEST(wrong_values_are_refused) {
 }
 END_TEST
 
+START_TEST(repeated_options_are_refused) {
+    run("chapter", "1", "--n", "5", "--n", "6", NULL);
+    expect_refused("--n is given twice");
+    run("chapter", "1", "--n", "5", "--dim", "8", "--n", "5", NULL);
+    expect_refused("--n is given twice");
+    run("list", "--csv", "--csv", NULL);
+    expect_refused("--csv is given twice");
+    run("list", "--write-table", "/nowhere/a", "--write-table", "/nowhere/b", NULL);
+    expect_refused("/nowhere/a cannot be read"); // may be repeated: it was refused for the file
+}
+END_TEST
+
 START_TEST(huge_problems_are_refused_before_anything_is_allocated) {
     run("chapter", "1", "--n", "500000", "--heads", "1", "--dim", "8", "--device", "host", NULL);
     expect_refused("naive needs|are free|chapter 2");
@@ -145,6 +157,7 @@ TCase *typing_tests(void) {
     tcase_add_test(tests, help_is_given);
     tcase_add_test(tests, unknown_words_are_refused);
     tcase_add_test(tests, wrong_values_are_refused);
+    tcase_add_test(tests, repeated_options_are_refused);
     tcase_add_test(tests, huge_problems_are_refused_before_anything_is_allocated);
     tcase_add_test(tests, a_device_that_is_not_there_is_named);
     tcase_add_test(tests, list_has_the_stages);

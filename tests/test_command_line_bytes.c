@@ -81,6 +81,19 @@ START_TEST(plots_data_is_what_the_program_writes) {
 }
 END_TEST
 
+START_TEST(traffic_does_not_end_before_it_starts) {
+    if (!is_built("emulator"))
+        return test_skip("command_line: traffic --to", "there is no emulator");
+    run("traffic", "--n", "128", "--to", "64", NULL);
+    expect_refused("--to (TO) is 64|128 keys");
+    run("traffic", "--to", "1023", NULL); // N is 1024 where nothing else is said
+    expect_refused("--to (TO) is 1023|1024 keys");
+    run("traffic", "--n", "64", "--to", "64", "--count-to", "0", "--heads", "1", "--dim", "16",
+        "--device", "emulator", NULL);
+    expect(0, "compulsory", "");
+}
+END_TEST
+
 START_TEST(traffic_beyond_what_is_counted_is_the_formula_alone) {
     if (!is_built("emulator"))
         return test_skip("command_line: traffic --count-to", "there is no emulator");
@@ -99,6 +112,7 @@ TCase *bytes_tests(void) {
     tcase_add_test(tests, traffic_counts_and_models);
     tcase_add_test(tests, tiles_are_compared);
     tcase_add_test(tests, plots_data_is_what_the_program_writes);
+    tcase_add_test(tests, traffic_does_not_end_before_it_starts);
     tcase_add_test(tests, traffic_beyond_what_is_counted_is_the_formula_alone);
     tcase_set_timeout(tests, 300);
     return tests;
