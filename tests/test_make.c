@@ -44,10 +44,10 @@ START_TEST(known_knobs_are_taken) {
                 "DEVICE=host", "INPUT=x", "REPEATS=1", "CSV=1", "TO=1", "COUNT=1", "PASS=forward",
                 "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "SUITE=npy", NULL);
     expect(0, "printf", "");
-    run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "ARCH=80 90", "BUILD=build/x",
-                "OPT=-O1", "EMULATOR_OPT=-O1", "MARCH=", "OPENMP=", "CPPFLAGS=-DX=1",
-                "SAN=", "WERROR=1", "V=1", "SHELL=/bin/sh", "EMULATED_GPU=T4", "OMP_NUM_THREADS=2",
-                NULL);
+    run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "PYTHON=python3", "ARCH=80 90",
+                "BUILD=build/x", "OPT=-O1", "EMULATOR_OPT=-O1",
+                "MARCH=", "OPENMP=", "CPPFLAGS=-DX=1", "SAN=", "WERROR=1", "V=1", "SHELL=/bin/sh",
+                "EMULATED_GPU=T4", "OMP_NUM_THREADS=2", NULL);
     expect(0, "printf", "");
 }
 END_TEST
