@@ -201,7 +201,7 @@ all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
-.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu peers clean
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu record peers clean
 help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
@@ -252,6 +252,9 @@ traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
 	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
+
+record: build ## times the GPU's stages for the tables and plots (some minutes), into plots/recorded
+	@sh plots/record.sh $(program) plots/recorded
 
 PYTHON ?= python3
 peers: build ## times the GPU's stages beside cuBLAS' sgemm and PyTorch's attention, and a copy, in turn; needs PyTorch
