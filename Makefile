@@ -13,7 +13,7 @@ chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 # ---- knobs --------------------------------------------------------------------------------------------
 # All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
 problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT
-run_knobs := DEVICE REPEATS CSV TO COUNT PASS SIZES QUICK SUITE
+run_knobs := DEVICE REPEATS CSV TO COUNT PASS SIZES STAGES QUICK SUITE
 build_knobs := CC CXX NVCC PYTHON ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
 environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
 knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
@@ -203,7 +203,7 @@ first_number := $(firstword $(chapter_numbers))
 
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu record peers clean
 help: ## this list
-	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEATS= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
@@ -252,6 +252,7 @@ traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
 	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
+	@echo 'The L2 model beside it, and the tables in the READMEs: make l2-model tables'
 
 record: build ## times the GPU's stages for the tables and plots (some minutes), into plots/recorded
 	@sh plots/record.sh $(program) plots/recorded
