@@ -270,8 +270,9 @@ format-check: ## fails where clang-format would change a source
 static-check: ## runs cppcheck over the host's sources
 	@cppcheck --quiet --std=c11 --language=c -I. --enable=warning,portability --inline-suppr --suppress=varFuncNullUB --error-exitcode=1 $(filter %.c,$(formatted))
 
-tables: build ## renews the generated tables that need no measurement
+tables: build ## renews the generated tables that need no measurement: of the chapters, and of plots/recorded
 	$(program) list --write-table README.md
+	@sh plots/tables.sh renew
 
 clean: ## removes what was built
 	rm -rf $(BUILD)

@@ -26,6 +26,7 @@ Suite *compare_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
+Suite *recorded_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 
@@ -42,6 +43,7 @@ static const struct {
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
     {"make", make_suite},
+    {"recorded", recorded_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
 };
