@@ -1,7 +1,7 @@
 #!/bin/sh
 # l2_model.sh PROGRAM FOLDER [STAGE...] -- DRAM bytes by the emulator's model of the L2, for every pass that Nsight
 # Compute has counted (FOLDER/recorded/dram-<gpu>.csv), as FOLDER/data/l2-model.csv. Needs no GPU; a pass takes
-# some 15 s, all of them about ten minutes. With STAGEs only theirs are modelled anew, the other rows stay.
+# some 15 s, all of them about ten minutes. With STAGEs only theirs and missing ones are modelled, other rows stay.
 #
 # Large problems are modelled in part: 1/k of the heads on 1/k of the GPU (EMULATED_GPU=H200/8), times k.
 program=$1 folder=$2
