@@ -32,7 +32,7 @@ finish stages "$(cat "$work/names")"
 
 for heads in 1 8 64 256; do
     for n in 64 128 256 512 1024; do
-        bench --rounds 3 --repeats 9 --batch 1 --heads $heads --n $n > "$work/part" || exit 1
+        bench --rounds 5 --batch 1 --heads $heads --n $n > "$work/part" || exit 1
         awk -F, '$2 == "forward" && $1 ~ /^(naive|q-outer-plain|q-outer)$/ {
             print $1 "," $3 "," $4 "," $7 "," $8 "," $10 }' "$work/part"
     done
