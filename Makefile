@@ -10,6 +10,18 @@ CHAPTERS := $(sort $(patsubst chapters/%/,%,$(wildcard chapters/[0-9][0-9]-*/)))
 chapter_numbers := $(foreach c,$(CHAPTERS),$(firstword $(subst -, ,$(c))))
 chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 
+# ---- knobs --------------------------------------------------------------------------------------------
+# All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
+problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT
+run_knobs := DEVICE REPEATS CSV TO COUNT PASS SIZES STAGES QUICK SUITE
+build_knobs := CC CXX NVCC PYTHON ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
+environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
+knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
+unknown_knobs := $(filter-out $(knobs),$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v))))
+ifneq ($(strip $(unknown_knobs)),)
+$(error there is no knob $(firstword $(unknown_knobs)): it would change nothing; there are $(problem_knobs) $(run_knobs) $(build_knobs))
+endif
+
 # ---- deps first ---------------------------------------------------------------------------------------
 # What `deps` installs, the compiler among it, is looked for below. So with `deps` on the command line
 # everything else waits for it, under -j too, and is then made by a make of its own.
@@ -189,12 +201,13 @@ all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
-.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu clean
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu record peers clean
 help: ## this list
-	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
-	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEATS= CSV=1. Example: make chapter1 N=2048 CAUSAL=1'
+	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEATS= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
+    '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters
 	@sh cpu/setup/deps.sh
@@ -239,6 +252,15 @@ traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
 	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
+	@echo 'The L2 model beside it, and the tables in the READMEs: make l2-model tables'
+
+record: build ## times the GPU's stages for the tables and plots (some minutes), into plots/recorded
+	@sh plots/record.sh $(program) plots/recorded
+
+PYTHON ?= python3
+peers: build ## times the GPU's stages beside cuBLAS' sgemm and PyTorch's attention, and a copy, in turn; needs PyTorch
+	@command -v $(PYTHON) > /dev/null || { echo 'make peers needs Python 3 with PyTorch, and there is no $(PYTHON); PYTHON= names another' >&2; exit 2; }
+	@$(PYTHON) gpu/cuda/peers.py $(BUILD) plots/recorded
 
 formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 format: ## runs clang-format over all sources
@@ -248,8 +270,9 @@ format-check: ## fails where clang-format would change a source
 static-check: ## runs cppcheck over the host's sources
 	@cppcheck --quiet --std=c11 --language=c -I. --enable=warning,portability --inline-suppr --suppress=varFuncNullUB --error-exitcode=1 $(filter %.c,$(formatted))
 
-tables: build ## renews the generated tables that need no measurement
+tables: build ## renews the generated tables that need no measurement: of the chapters, and of plots/recorded
 	$(program) list --write-table README.md
+	@sh plots/tables.sh renew
 
 clean: ## removes what was built
 	rm -rf $(BUILD)

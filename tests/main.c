@@ -25,6 +25,8 @@ Suite *reference_suite(void);
 Suite *compare_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
+Suite *make_suite(void);
+Suite *recorded_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 
@@ -40,6 +42,8 @@ static const struct {
     {"compare", compare_suite},
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
+    {"make", make_suite},
+    {"recorded", recorded_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
 };
