@@ -149,6 +149,20 @@ __device__ __forceinline__ void backward_take(float (&s)[8][C], const float *til
     }
 }
 
+// Adds factor * four to columns column .. column + 3 of a row of d, atomically.
+__device__ __forceinline__ void backward_add4(float *row, int column, int d, float factor,
+                                              const float *four, bool vectors) {
+    if (vectors) {
+        if (column < d)
+            hbm_atomic_add4(row + column, make_float4(factor * four[0], factor * four[1],
+                                                      factor * four[2], factor * four[3]));
+        return;
+    }
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+        if (column + n < d) hbm_atomic_add(&row[column + n], factor * four[n]);
+}
+
 // ---- the product with P transposed ----
 // sum += P^T G over ROWS queries: sum[j][.] += sum_i p[i][j] * g[i][.].
 //   p   a tile of ROWS rows, WIDTH keys, at the thread's first key of 8
