@@ -9,8 +9,8 @@
 //               dK_j += dS^T Q_i, dQ_i += scale dS K_j, leaving out likewise
 //
 // The loops, the copies and the products are backward_kv.cu's, except that the heads of a group are visited
-// one by one: a tile that lay across two heads would have two diagonals. Under a causal mask the first keys
-// have the most queries, and their blocks come first.
+// one by one: a tile that lay across two heads would have two diagonals. Blocks with most queries come
+// first (masked.cuh): under a causal mask those of the first keys.
 //
 // A row that sees no key has L = -infinity and e^(s + infinity) for a weight; all its pairs are masked, and
 // get 0 in step 2.
@@ -54,8 +54,9 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
     const attn_band band = sizes.band;
     const int d = sizes.d;
     const unsigned tiles = (band.kv_len + BC - 1) / BC;
-    const size_t kv_head = blockIdx.x / tiles;
-    const int first_key = (int)(blockIdx.x % tiles) * BC;
+    const masked_block block = masked_block_here(sizes, sizes.heads / sizes.group, tiles);
+    const size_t kv_head = block.head;
+    const int first_key = (int)block.rank * BC;
     const band_range queries =
         band_queries(band, first_key, min(first_key + BC, band.kv_len)); // step 1
     const size_t k_head = kv_head * band.kv_len * d;
@@ -173,9 +174,12 @@ static attn_status launch(const attn_tensors *t, const float *row_sum, uint64_t 
 }
 
 attn_status masked_backward_kv(const attn_problem *p, const attn_tensors *t, const float *row_sum) {
+    if (!masked_has_mask(p))
+        return backward_kv_outer(p, t, row_sum, true); // chapter 5, as it stands
     const backward_plan plan = backward_plan_of(p);
     const uint64_t blocks = plan.heads * plan.key_tiles;
     if (blocks == 0) return attn_ok();
-    const masked_shape sizes = masked_shape_of(p, backward_sizes_of(p, &plan, t).vectors);
+    const masked_shape sizes =
+        masked_shape_of(p, plan.heads, plan.key_tiles, backward_sizes_of(p, &plan, t).vectors);
     return BACKWARD_CALL(&plan, launch, t, row_sum, blocks, sizes);
 }

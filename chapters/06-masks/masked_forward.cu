@@ -10,8 +10,7 @@
 //
 // The loops, the copies and the products are tiled_q_outer.cu's.
 //
-// Blocks with most keys come first: under a causal mask the last tile of queries has the most, and a GPU
-// starts blocks in their order, so that the short ones fill the gaps at the end.
+// Blocks with most keys come first (masked.cuh): under a causal mask those of the last queries.
 //
 // Grid, block, shared memory: as in tiled_q_outer.cu.
 // Device bytes, a head; keys(t): how many keys the queries of tile t see together, from the first to the
@@ -67,8 +66,9 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 
     const attn_band band = shape.band;
     const unsigned tiles = (band.q_len + tile::BR - 1) / tile::BR;
-    const size_t head = blockIdx.x / tiles, kv_head = head / shape.group;
-    const int first_query = (int)(tiles - 1 - blockIdx.x % tiles) * tile::BR;
+    const masked_block block = masked_block_here(shape, shape.heads, tiles);
+    const size_t head = block.head, kv_head = head / shape.group;
+    const int first_query = (int)(tiles - 1 - block.rank) * tile::BR;
     const band_range keys =
         band_keys(band, first_query, min(first_query + tile::BR, band.q_len)); // step 1
     const size_t q_head = head * band.q_len * shape.d, k_head = kv_head * band.kv_len * shape.d;
@@ -133,15 +133,16 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 
 template <int D> static attn_status launch(const attn_problem *p, const attn_tensors *t) {
     const masked_shape shape =
-        masked_shape_of(p, tile_vectors(p->head_dim, t->q, t->k, t->v, t->o));
-    const uint64_t blocks = (uint64_t)(p->batch * p->heads) * q_outer_query_tiles(p);
+        masked_shape_of(p, (uint64_t)(p->batch * p->heads), q_outer_query_tiles(p),
+                        tile_vectors(p->head_dim, t->q, t->k, t->v, t->o));
+    const uint64_t blocks = shape.heads * q_outer_query_tiles(p);
     return GPU_LAUNCH((masked_forward<D>), (unsigned)blocks, tile_shape<D>::THREADS,
                       shared_bytes<D>(), (const float *)t->q, (const float *)t->k,
                       (const float *)t->v, (float *)t->o, t->lse, shape);
 }
 
 attn_status masked_forward_pass(const attn_problem *p, const attn_tensors *t, void *const *buffer) {
-    (void)buffer; // needs none
+    if (!masked_has_mask(p)) return q_outer_forward(p, t, buffer); // chapter 3, as it stands
     if (attn_rows(p) == 0) return attn_ok();
     switch (q_outer_compiled_dim(p)) {
     case 32:

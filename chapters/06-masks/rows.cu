@@ -52,6 +52,10 @@ static void masked_bytes(const attn_problem *p, attn_pass pass, attn_traffic *tr
     const uint64_t q = 4 * attn_q_elements(p), kv = 4 * attn_kv_elements(p);
     const uint64_t rows = 4 * attn_rows(p);
     const visited v = visit(p, pass);
+    if (pass == ATTN_FORWARD && !masked_has_mask(p)) {
+        q_outer_bytes(p, pass, traffic);
+        return;
+    }
     if (pass == ATTN_FORWARD) {
         attn_traffic_add(traffic, "q", heads * v.owned * row, 0);
         attn_traffic_add(traffic, "k", heads * v.passed * row, 0);
