@@ -16,7 +16,7 @@ Suite *mutants_suite(void);
 static const char *const table_file = "tests/mutants/mutants.txt";
 static const double WIDE_MARGIN = 10;
 
-enum { MAX_MUTANTS = 256 };
+enum { MAX_MUTANTS = 512 };
 typedef struct mutant {
     char name[80], file[120], caught[80];
 } mutant;
@@ -58,8 +58,9 @@ typedef struct situation {
     enum {
         PLAIN,
         MINUS_INFINITY_FIRST,
-        NAN_LAST
-    } special; // the first FIRST_KEYS scores; the last key
+        NAN_LAST,
+        NAN_FIRST_QUERY
+    } special; // the first FIRST_KEYS scores; the last key; q or do of the first query
 } situation;
 
 static const situation situations[] = {
@@ -75,6 +76,7 @@ static const situation situations[] = {
     {1, 1, 1, 33, 100, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL,
      MINUS_INFINITY_FIRST}, // all
     {1, 2, 2, 200, 200, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, NAN_LAST},
+    {1, 2, 1, 70, 70, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_NORMAL, NAN_FIRST_QUERY},
     {1, 1, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 7, 1, ATTN_INPUT_WIDE, PLAIN},
     {2, 2, 1, 20, 30, 64, ATTN_CAUSAL_TOP_LEFT, 0, 0, 0, ATTN_INPUT_NORMAL, PLAIN},
     // Without masks, for stages that know none: several tiles and a last one that is not full.
@@ -106,6 +108,11 @@ static test_input input_of(const situation *s, const test_case *c) {
         for (int64_t h = 1; h <= s->batch * s->kv_heads; h++)
             for (int64_t e = h * s->kv_len * d - d; e < h * s->kv_len * d; e++)
                 in.k[e] = in.v[e] = NAN;
+    }
+    if (s->special == NAN_FIRST_QUERY) { // it sees the first key alone
+        for (int64_t h = 0; h < s->batch * s->heads; h++)
+            for (int64_t e = h * s->q_len * d; e < h * s->q_len * d + d; e++)
+                (h % 2 ? in.d_o : in.q)[e] = NAN;
     }
     return in;
 }
@@ -199,6 +206,8 @@ END_TEST
 
 START_TEST(the_table_is_there) {
     ck_assert_msg(mutant_count > 0, "%s cannot be read, or is empty", table_file);
+    ck_assert_msg(mutant_count < MAX_MUTANTS, "%s has %d mutants or more: raise MAX_MUTANTS",
+                  table_file, MAX_MUTANTS);
 }
 END_TEST
 
