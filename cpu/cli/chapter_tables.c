@@ -4,7 +4,6 @@
 // means something: never for the emulator.
 #include "cpu/cli/chapter.h"
 #include "cpu/cli/table.h"
-#include "cpu/mask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,23 +18,8 @@ static int has_time(const attn_loaded_stage *row) {
     return row->module->device->timer_start != NULL;
 }
 
-static attn_traffic model_of(const attn_loaded_stage *row, const attn_problem *problem,
-                             attn_pass pass) {
-    attn_traffic model;
-    memset(&model, 0, sizeof model);
-    row->stage->bytes(problem, pass, &model);
-    return model;
-}
-
 static int pass_ran(const attn_measured *m, attn_pass pass) {
     return m->status.code == ATTN_OK && (pass == ATTN_FORWARD || m->proof.run.out.dq != NULL);
-}
-
-// FLOPs that the mathematics needs: two products forward, five backward with P recomputed, four with
-// P stored. Rates are of the forward's two or the stored backward's four, whatever a stage executes.
-static double useful_flops(const attn_problem *p, attn_pass pass) {
-    const double pairs = (double)(p->batch * p->heads) * (double)attn_visible_pairs(p);
-    return (pass == ATTN_FORWARD ? 4 : 8) * (double)p->head_dim * pairs;
 }
 
 static void add_error_cells(const attn_measured *m, attn_pass pass) {
@@ -56,7 +40,7 @@ static void add_flops_cell(const attn_measured *m, const attn_problem *problem, 
 
 // Read, written, and what is stored besides the tensors, by the stage's own closed forms.
 static void add_bytes_cells(const attn_measured *m, const attn_problem *problem, attn_pass pass) {
-    const attn_traffic model = model_of(m->row, problem, pass);
+    const attn_traffic model = attn_model_bytes(m->row->stage, problem, pass);
     const attn_tensor_bytes total = attn_traffic_total(&model);
     attn_table_cell(&table, "%.6g", (double)total.read / 1e6);
     attn_table_cell(&table, "%.6g", (double)total.written / 1e6);
@@ -87,7 +71,7 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
         const attn_measured *stage = &m->stage[i];
         if (!is_host(stage->row) || !pass_ran(stage, pass)) continue;
         const double seconds = stage->proof.run.seconds[pass];
-        const double rate = seconds > 0 ? useful_flops(&m->problem, pass) / seconds / 1e9 : 0;
+        const double rate = seconds > 0 ? attn_useful_flops(&m->problem, pass) / seconds / 1e9 : 0;
         begin_stage_row(stage);
         add_error_cells(stage, pass);
         add_flops_cell(stage, &m->problem, pass);
@@ -105,8 +89,9 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
            pass == ATTN_FORWARD ? "Forward" : "Backward", m->fma_peak);
     printf("    Bytes by formula: what the loops ask for, with what a tile or a row needs kept on "
            "the chip.\n"
-           "    GFLOP done counts all products that run; useful ones are of pairs that see each "
-           "other.\n");
+           "    GFLOP done counts all products that run; useful ones are 4d a pair that sees each "
+           "other "
+           "forward,\n    10d backward, whatever a stage does.\n");
     attn_table_print(&table, 4);
     if (disturbed)
         printf(
@@ -138,7 +123,7 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
         const double seconds = stage->proof.run.seconds[pass];
         attn_table_cell(&table, "%.4g", seconds * 1e3);
         attn_table_cell(&table, "%.2f",
-                        seconds > 0 ? useful_flops(&m->problem, pass) / seconds / 1e12 : 0);
+                        seconds > 0 ? attn_useful_flops(&m->problem, pass) / seconds / 1e12 : 0);
     }
     const attn_tensor_bytes compulsory = attn_compulsory_bytes(&m->problem, pass);
     attn_table_row(&table);
@@ -176,7 +161,7 @@ static void print_by_tensor(const attn_measurement *m, attn_pass pass) {
     int stored = 0, columns = 2, shown = 0;
     for (int i = 0; i < m->count; i++) {
         if (is_host(m->stage[i].row) || !pass_ran(&m->stage[i], pass)) continue;
-        const attn_traffic model = model_of(m->stage[i].row, &m->problem, pass);
+        const attn_traffic model = attn_model_bytes(m->stage[i].row->stage, &m->problem, pass);
         for (int t = 0; t < model.count; t++) {
             int known = is_tensor_of_problem(model.tensor[t].name);
             for (int s = 0; s < stored; s++) known |= strcmp(names[s], model.tensor[t].name) == 0;
@@ -193,7 +178,7 @@ static void print_by_tensor(const attn_measurement *m, attn_pass pass) {
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
         if (is_host(stage->row) || !pass_ran(stage, pass)) continue;
-        const attn_traffic model = model_of(stage->row, &m->problem, pass);
+        const attn_traffic model = attn_model_bytes(stage->row->stage, &m->problem, pass);
         double problem_bytes = 0;
         for (int t = 0; t < model.count; t++)
             if (is_tensor_of_problem(model.tensor[t].name))
@@ -223,8 +208,8 @@ static void print_growth(const attn_measurement *m, const attn_loaded_stage *row
     attn_problem twice = once;
     twice.q_len *= 2, twice.kv_len *= 2;
     if (once.batch == 0 || attn_problem_check(&twice).code != ATTN_OK) return;
-    const attn_traffic before = model_of(row, &once, ATTN_FORWARD);
-    const attn_traffic after = model_of(row, &twice, ATTN_FORWARD);
+    const attn_traffic before = attn_model_bytes(row->stage, &once, ATTN_FORWARD);
+    const attn_traffic after = attn_model_bytes(row->stage, &twice, ATTN_FORWARD);
     const double read =
         (double)attn_traffic_total(&after).read / (double)attn_traffic_total(&before).read;
     const double extra = (double)attn_extra_bytes(row->stage, &once, ATTN_FORWARD, NULL);
@@ -246,8 +231,8 @@ static void print_tile_effect(const attn_measurement *m, const attn_loaded_stage
     if (attn_stage_supports(row->stage, &before, ATTN_FORWARD).code != ATTN_OK ||
         attn_stage_supports(row->stage, &after, ATTN_FORWARD).code != ATTN_OK)
         return;
-    const attn_traffic of_64 = model_of(row, &before, ATTN_FORWARD);
-    const attn_traffic asked = model_of(row, &after, ATTN_FORWARD);
+    const attn_traffic of_64 = attn_model_bytes(row->stage, &before, ATTN_FORWARD);
+    const attn_traffic asked = attn_model_bytes(row->stage, &after, ATTN_FORWARD);
     printf("    %d %s, Br 64 -> %lld: read %.6g -> %.6g MB\n", row->module->chapter,
            row->stage->name, (long long)after.br, (double)attn_traffic_total(&of_64).read / 1e6,
            (double)attn_traffic_total(&asked).read / 1e6);
@@ -310,7 +295,7 @@ void attn_print_chapter_csv(const attn_chapter *chapter, const attn_measurement 
         for (int pass = 0; pass < 2; pass++) {
             const attn_measured *stage = &m->stage[i];
             if (!pass_ran(stage, (attn_pass)pass)) continue;
-            const attn_traffic model = model_of(stage->row, p, (attn_pass)pass);
+            const attn_traffic model = attn_model_bytes(stage->row->stage, p, (attn_pass)pass);
             const attn_tensor_bytes total = attn_traffic_total(&model);
             const attn_comparison *worst = attn_proof_worst(&stage->proof, (attn_pass)pass);
             const int64_t sizes[] = {p->batch,  p->heads,    p->kv_heads,        p->q_len,

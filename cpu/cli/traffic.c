@@ -27,7 +27,7 @@ static attn_status measure(const attn_options *o, const attn_loaded_stage *row,
     memset(m, 0, sizeof *m);
     m->row = row, m->problem = *problem;
     ATTN_TRY(attn_stage_supports(row->stage, problem, o->pass));
-    row->stage->bytes(problem, o->pass, &m->model);
+    m->model = attn_model_bytes(row->stage, problem, o->pass);
     if (problem->kv_len > o->counted_n) return attn_ok();
 
     const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
