@@ -1,6 +1,7 @@
 // runner.c -- see runner.h.
 #include "cpu/runner.h"
 #include "cpu/median.h"
+#include "cpu/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,49 +26,6 @@ static void set_sizes(size_t bytes[TENSORS], const attn_problem *problem) {
     const size_t kv = sizeof(float) * attn_kv_elements(problem);
     const size_t sizes[TENSORS] = {q, kv, kv, q, sizeof(float) * attn_rows(problem), q, q, kv, kv};
     memcpy(bytes, sizes, sizeof sizes);
-}
-
-uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
-                          uint64_t *kept) {
-    attn_buffer need[ATTN_MAX_BUFFERS];
-    const int count = stage->buffers ? stage->buffers(problem, pass, need) : 0;
-    uint64_t total = 0;
-    if (kept) *kept = 0;
-    for (int i = 0; i < count; i++) {
-        if (need[i].bytes > UINT64_MAX - total) return UINT64_MAX;
-        total += need[i].bytes;
-        if (kept && need[i].kept) *kept += need[i].bytes;
-    }
-    return total;
-}
-
-static int is_on_gpu(const attn_loaded_stage *row) {
-    const char *kind = row->module->device->kind;
-    return strcmp(kind, "gpu") == 0 || strcmp(kind, "count") == 0;
-}
-
-// Refuses before anything is allocated, so that the sentence can say how much it would be in all.
-attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *problem, int backward) {
-    size_t bytes[TENSORS];
-    const int passes = backward ? 2 : 1;
-    set_sizes(bytes, problem);
-    double need = 0, extra = 0;
-    for (int i = 0; i < (passes == 2 ? TENSORS : D_O); i++) need += (double)bytes[i];
-    for (int pass = 0; pass < passes; pass++)
-        extra += (double)attn_extra_bytes(row->stage, problem, (attn_pass)pass, NULL);
-    const uint64_t free_bytes = row->module->device->free_bytes();
-    // On the host side every tensor lies in memory a second time.
-    const double copies = is_on_gpu(row) ? 1 : 2;
-    if (free_bytes == 0 || copies * need + extra <= (double)free_bytes) return attn_ok();
-    char tensors[32], besides[32], available[32];
-    attn_bytes_text(copies * need, tensors, sizeof tensors);
-    attn_bytes_text(extra, besides, sizeof besides);
-    attn_bytes_text((double)free_bytes, available, sizeof available);
-    return attn_error(ATTN_NO_MEMORY,
-                      "%s needs %s for the tensors and %s besides, but %s are free; %s",
-                      row->stage->name, tensors, besides, available,
-                      row->stage->too_large ? row->stage->too_large
-                                            : "try fewer queries, keys, heads or a smaller batch");
 }
 
 static attn_status allocate_buffers(device_side *side, const attn_stage *stage,
@@ -156,11 +114,11 @@ static attn_status run_all(device_side *side, const attn_loaded_stage *row,
                            int cold, attn_run *run) {
     const attn_stage *stage = row->stage;
     const int passes = inputs->d_o ? 2 : 1;
+    // Refused before anything is allocated, so that the sentence can say how much it would be in all.
     ATTN_TRY(attn_run_fits(row, problem, passes == 2));
     ATTN_TRY(fill_device(side, stage, problem, inputs));
     for (int pass = 0; pass < passes; pass++) {
-        run->extra_bytes[pass] = attn_extra_bytes(stage, problem, (attn_pass)pass,
-                                                  pass == ATTN_FORWARD ? &run->kept_bytes : NULL);
+        run->extra_bytes[pass] = attn_extra_bytes(stage, problem, (attn_pass)pass, NULL);
         ATTN_TRY(pass == cold ? run_pass_cold(side, stage, problem, (attn_pass)pass, run)
                               : run_pass(side, stage, problem, (attn_pass)pass, repeats, run));
     }

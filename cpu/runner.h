@@ -17,7 +17,6 @@ typedef struct attn_outputs {
 typedef struct attn_run {
     attn_outputs out;        // on the host
     uint64_t extra_bytes[2]; // by pass: buffers asked for besides the tensors
-    uint64_t kept_bytes;     // of these, what is kept from the forward to the backward pass
     int counted;             // 1: the device counts bytes
     attn_traffic traffic[2]; // by pass, when counted
     int modelled;            // 1: the device models its L2, and dram holds something
@@ -32,16 +31,9 @@ attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *pro
                            const attn_inputs *inputs, int repeats, attn_run *run);
 void attn_run_free(attn_run *run);
 
-// ATTN_OK when the tensors and buffers fit into what is free on the device now; else ATTN_NO_MEMORY.
-attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *problem, int backward);
-
 // The same for one pass, run once from an empty L2 cache (attn_device.empty_l2); a backward pass comes
 // after a forward pass that is not measured. ATTN_UNSUPPORTED where the device cannot empty its L2.
 attn_status attn_run_cold(const attn_loaded_stage *row, const attn_problem *problem,
                           const attn_inputs *inputs, attn_pass pass, attn_run *run);
-
-// Bytes that a stage asks for besides the tensors, by its own declaration; UINT64_MAX when too many.
-uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
-                          uint64_t *kept);
 
 #endif

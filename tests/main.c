@@ -23,6 +23,7 @@ Suite *problem_suite(void);
 Suite *case_suite(void);
 Suite *reference_suite(void);
 Suite *compare_suite(void);
+Suite *memory_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
 Suite *stages_suite(void);
@@ -38,6 +39,7 @@ static const struct {
     {"case", case_suite},
     {"reference", reference_suite},
     {"compare", compare_suite},
+    {"memory", memory_suite},
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
     {"stages", stages_suite},

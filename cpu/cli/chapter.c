@@ -3,6 +3,7 @@
 #include "cpu/cli/commands.h"
 #include "cpu/cli/recorded.h"
 #include "cpu/fma_probe.h"
+#include "cpu/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 // means something: never for the emulator.
 #include "cpu/cli/chapter.h"
 #include "cpu/cli/table.h"
+#include "cpu/memory.h"
 
 #include <stdio.h>
 #include <string.h>

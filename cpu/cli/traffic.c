@@ -5,6 +5,7 @@
 // profiler can tell (make ncu).
 #include "cpu/cli/commands.h"
 #include "cpu/cli/table.h"
+#include "cpu/memory.h"
 #include "cpu/runner.h"
 
 #include <stdio.h>
@@ -144,10 +145,9 @@ static void print_csv(const attn_options *o, const measured *m) {
                    (unsigned long long)m->dram.written, (unsigned long long)m->dram.left);
         else
             printf(",,,");
-        uint64_t kept;
         if (all)
-            printf(",%llu", (unsigned long long)attn_extra_bytes(m->row->stage, &m->problem,
-                                                                 o->pass, &kept));
+            printf(",%llu",
+                   (unsigned long long)attn_extra_bytes(m->row->stage, &m->problem, o->pass, NULL));
         else
             printf(",");
         printf("\n");
