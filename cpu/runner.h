@@ -3,6 +3,8 @@
 #define ATTN_RUNNER_H
 
 #include "cpu/modules.h"
+#include "cpu/reference.h"
+#include "cpu/variation.h"
 
 typedef struct attn_inputs {
     const float *q, *k, *v; // shapes: problem.h
@@ -22,14 +24,23 @@ typedef struct attn_run {
     int modelled;            // 1: the device models its L2, and dram holds something
     attn_dram dram[2];       // by pass, each from an empty L2
     double seconds[2];       // by pass, median of `repeats`; 0 where time means nothing
+    attn_variation variation[ATTN_RESULTS]; // by attn_run_repeated; else zeros
 } attn_run;
 
-// Runs the forward pass and, with d_o, the backward pass; each `repeats` times when timed (at least 1).
+enum { ATTN_MAX_REPEATS = 1000 };
+
+// Runs the forward pass and, with d_o, the backward pass; each `repeats` times when timed.
 // Outputs are poisoned with NaN before, so that what a stage leaves unwritten shows. On any error *run
 // is zero and nothing is left allocated. Free with attn_run_free.
 attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *problem,
                            const attn_inputs *inputs, int repeats, attn_run *run);
 void attn_run_free(attn_run *run);
+
+// The same with each pass run `repeats` times, timed or not, and the outputs of every run compared with
+// the first run's, bit by bit. They are copied to the host between two runs, which therefore don't follow
+// each other as closely.
+attn_status attn_run_repeated(const attn_loaded_stage *row, const attn_problem *problem,
+                              const attn_inputs *inputs, int repeats, attn_run *run);
 
 // The same for one pass, run once from an empty L2 cache (attn_device.empty_l2); a backward pass comes
 // after a forward pass that is not measured. ATTN_UNSUPPORTED where the device cannot empty its L2.

@@ -24,6 +24,7 @@ Suite *case_suite(void);
 Suite *reference_suite(void);
 Suite *compare_suite(void);
 Suite *memory_suite(void);
+Suite *variation_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
 Suite *stages_suite(void);
@@ -40,6 +41,7 @@ static const struct {
     {"reference", reference_suite},
     {"compare", compare_suite},
     {"memory", memory_suite},
+    {"variation", variation_suite},
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
     {"stages", stages_suite},
