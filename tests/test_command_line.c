@@ -170,7 +170,7 @@ static const struct {
     {"--seed", "-1", "SEED|-1"},
     {"--seed", "x", "SEED|'x'"},
     {"--kind", "odd", "odd|normal|rising"},
-    {"--repeats", "0", "--repeats|0|from 1 to"},
+    {"--repeat", "0", "REPEAT|0|from 1 to 1000"},
     {"--device", "cpu", "cpu|host"},
     {"--input", "/nowhere/at/all", "/nowhere/at/all"},
 };
@@ -335,7 +335,7 @@ END_TEST
 
 START_TEST(a_chapter_passes) {
     if (test_run.quick) return test_skip("command_line: a chapter passes", "it takes ten seconds");
-    run("chapter", "1", "--n", "40", "--dim", "16", "--heads", "2", "--repeats", "1", NULL);
+    run("chapter", "1", "--n", "40", "--dim", "16", "--heads", "2", "--repeat", "1", NULL);
     expect(
         0,
         "Chapter 1|B=1 H=2 N=40 d=16 fp32|naive|max error|allowed|PASS|golden cases|make chapter1",
