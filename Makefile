@@ -10,6 +10,18 @@ CHAPTERS := $(sort $(patsubst chapters/%/,%,$(wildcard chapters/[0-9][0-9]-*/)))
 chapter_numbers := $(foreach c,$(CHAPTERS),$(firstword $(subst -, ,$(c))))
 chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 
+# ---- knobs --------------------------------------------------------------------------------------------
+# All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
+problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT
+run_knobs := DEVICE REPEAT CSV TO COUNT PASS SIZES QUICK SUITE
+build_knobs := CC CXX NVCC ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
+environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
+knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
+unknown_knobs := $(filter-out $(knobs),$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v))))
+ifneq ($(strip $(unknown_knobs)),)
+$(error there is no knob $(firstword $(unknown_knobs)): it would change nothing; there are $(problem_knobs) $(run_knobs) $(build_knobs))
+endif
+
 # ---- deps first ---------------------------------------------------------------------------------------
 # What `deps` installs, the compiler among it, is looked for below. So with `deps` on the command line
 # everything else waits for it, under -j too, and is then made by a make of its own.
@@ -194,7 +206,8 @@ help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
-	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1'
+	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
+    '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters
 	@sh cpu/setup/deps.sh

@@ -27,6 +27,7 @@ Suite *memory_suite(void);
 Suite *variation_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
+Suite *make_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 
@@ -44,6 +45,7 @@ static const struct {
     {"variation", variation_suite},
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
+    {"make", make_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
 };

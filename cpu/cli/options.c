@@ -82,6 +82,7 @@ static const option_row rows[] = {
     {"--help", NULL, EVERY, "this text", 0},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
+_Static_assert(ROWS <= 64, "attn_options_parse has a bit for each");
 
 attn_command attn_command_of(const char *name) {
     for (int i = 0; i < COMMANDS; i++)
@@ -222,6 +223,10 @@ static attn_status finish_problem(attn_options *o, const raw_knobs *raw) {
     p->causal = raw->causal ? ATTN_CAUSAL_BOTTOM_RIGHT : ATTN_CAUSAL_OFF;
     // As in a case's `window`: the W keys up to the query's own. Without CAUSAL=1 later keys are seen.
     if (!raw->scale_given) p->scale = attn_default_scale(p->head_dim);
+    if (o->most_n && o->most_n < p->kv_len)
+        return attn_error(ATTN_BAD_INPUT,
+                          "--to (TO) is %lld, less than the %lld keys it starts from",
+                          (long long)o->most_n, (long long)p->kv_len);
     return attn_problem_check(p);
 }
 
@@ -244,6 +249,7 @@ attn_status attn_options_parse(attn_command command, int argc, char **argv, attn
     o->problem.heads = 4;
     o->seed = 1, o->repeats = 5, o->rounds = 7, o->counted_n = INT64_MAX;
     raw_knobs raw = {1024, INT64_MIN, INT64_MIN, INT64_MIN, 0, 0};
+    uint64_t given = 0; // a bit for each of rows[]
     for (int i = 2; i < argc; i++) {
         const option_row *row = NULL;
         if (argv[i][0] != '-') {
@@ -259,6 +265,10 @@ attn_status attn_options_parse(attn_command command, int argc, char **argv, attn
             return attn_error(ATTN_BAD_INPUT,
                               "attention %s has no option %s; see attention %s --help",
                               attn_command_name(command), argv[i], attn_command_name(command));
+        // Which of two values is meant, nobody can know. Files to write to may be several.
+        if (given & (uint64_t)1 << (row - rows) && strcmp(row->name, "--write-table") != 0)
+            return attn_error(ATTN_BAD_INPUT, "%s is given twice", row->name);
+        given |= (uint64_t)1 << (row - rows);
         if (row->value && i + 1 == argc)
             return attn_error(ATTN_BAD_INPUT, "%s needs a value: %s %s", row->name, row->name,
                               row->value);

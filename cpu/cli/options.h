@@ -31,15 +31,15 @@ typedef struct attn_options {
     int repeats, rounds;
     int repeats_given; // 1: the runs are also compared with each other
     attn_pass pass;    // of pass, traffic and tiles
-    int64_t most_n;    // traffic: N doubles up to this one; 0: one problem
+    int64_t most_n;    // traffic: N doubles up to this one, from kv_len on; 0: one problem
     int64_t counted_n; // traffic: up to this N it is counted, beyond it the formula stands alone
     int csv, no_fallback, help;
     const char *write_table[4]; // bench: the files whose generated table it renews
     int write_tables;
 } attn_options;
 
-// Reads argv[2..]. ATTN_BAD_INPUT: an option that the command does not have, a value that is no
-// number or out of range, a missing or superfluous operand.
+// Reads argv[2..]. ATTN_BAD_INPUT: an option that the command does not have or that is given twice, a
+// value that is no number or out of range, a missing or superfluous operand.
 attn_status attn_options_parse(attn_command command, int argc, char **argv, attn_options *options);
 
 // Prints what the command does and each of its options.

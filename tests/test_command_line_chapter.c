@@ -1,0 +1,93 @@
+// test_command_line_chapter.c -- attention chapter: what it prints, what it never prints, and what it says of a
+// chapter that is broken or not there.
+#include "cpu/modules.h"
+#include "tests/harness.h"
+#include "tests/program.h"
+#include "tests/temporary_folder.h"
+#include "tests/test_command_line.h"
+
+#include <ctype.h>
+
+START_TEST(a_chapter_passes) {
+    if (test_run.quick) return test_skip("command_line: a chapter passes", "it takes ten seconds");
+    run("chapter", "1", "--n", "40", "--dim", "16", "--heads", "2", "--repeat", "1", NULL);
+    expect(
+        0,
+        "Chapter 1|B=1 H=2 N=40 d=16 fp32|naive|max error|allowed|PASS|golden cases|make chapter1",
+        "");
+}
+END_TEST
+
+// `word` with no letter or digit on either side.
+static int has_word(const char *text, const char *word) {
+    for (const char *s = text; (s = strstr(s, word)) != NULL; s++)
+        if ((s == text || !isalnum((unsigned char)s[-1])) &&
+            !isalnum((unsigned char)s[strlen(word)]))
+            return 1;
+    return 0;
+}
+
+START_TEST(emulated_time_is_never_shown) {
+    static const char *const words[] = {"ms",      "us",      "ns",      "s",
+                                        "seconds", "TFLOP/s", "GFLOP/s", "GB/s"};
+    if (!is_built("emulator"))
+        return test_skip("command_line: emulated time", "no emulator is built");
+    run("chapter", "1", "--n", "40", "--dim", "16", "--device", "emulator", NULL);
+    expect(0, "Forward on|Backward on|read MB|model = counted|yes|PASS", "");
+    // What a GPU's clock measured once, and is committed, may be shown: it says where.
+    char *recorded = strstr(got.out, "\nRecorded on ");
+    if (recorded) *recorded = 0;
+    // "S" and "s" are tensors, too: only as a unit, after a number.
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        ck_assert_msg(strcmp(words[w], "s") == 0 || !has_word(got.out, words[w]),
+                      "'%s' stands in\n%s", words[w], got.out);
+    if (test_run.quick) return;
+    run("chapter", "1", "--n", "40", "--dim", "16", "--device", "emulator", "--csv", NULL);
+    ck_assert_int_eq(got.status, 0);
+    // The column `seconds` is there for all devices, and empty here: ",," before the verdict.
+    ck_assert_msg(strstr(got.out, ",,PASS\n") != NULL, "%s", got.out);
+}
+END_TEST
+
+// ---- a chapter that is broken --------------------------------------------------------------------------
+START_TEST(a_broken_chapter_fails) {
+    char modules[4300], own[4300];
+    snprintf(modules, sizeof modules, "%s/mutants/naive-lse-without-m", attn_modules_folder());
+    snprintf(own, sizeof own, "%s", program());
+    if (test_run.quick || access(modules, R_OK) != 0)
+        return test_skip("command_line: a broken chapter fails", "a quick run builds no mutants");
+    setenv("ATTENTION_PROGRAM", own, 1);
+    setenv("ATTENTION_MODULES", modules, 1);
+    run("chapter", "1", "--n", "20", "--dim", "8", NULL);
+    expect(1, "FAIL", "FAIL|lse");
+    ck_assert_ptr_null(strstr(got.out, "PASS"));
+    run("check", "all", "--case", "tests/golden/dense", NULL);
+    expect(1, "FAIL|lse", "");
+}
+END_TEST
+
+START_TEST(a_folder_without_modules_is_said) {
+    const temporary_folder folder = make_temporary_folder();
+    char own[4300];
+    snprintf(own, sizeof own, "%s", program());
+    setenv("ATTENTION_PROGRAM", own, 1);
+    setenv("ATTENTION_MODULES", folder.path, 1);
+    run("list", NULL);
+    expect(2, "", "make chapters");
+    ck_assert_int_eq(mkdir(in_folder(&folder, "host"), 0777), 0);
+    write_text(in_folder(&folder, "host/01.so"), "no module");
+    run("list", NULL);
+    expect_refused("host/01.so|cannot be loaded");
+    remove_temporary_folder(&folder);
+}
+END_TEST
+
+TCase *chapter_tests(void) {
+    TCase *tests = tcase_create("chapter");
+    tcase_add_test(tests, a_chapter_passes);
+    tcase_add_test(tests, emulated_time_is_never_shown);
+    tcase_add_test(tests, a_broken_chapter_fails);
+    tcase_add_test(tests, a_folder_without_modules_is_said);
+    tcase_set_timeout(tests, 300);
+    return tests;
+}

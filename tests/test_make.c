@@ -1,0 +1,62 @@
+// test_make.c -- the Makefile's knobs: a misspelled one is refused, not ignored. Nothing is built: make -n.
+#include "tests/harness.h"
+#include "tests/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Suite *make_suite(void);
+
+static int has_gnu_make(void) {
+    // What the make that runs these tests was told is not meant for the next.
+    unsetenv("MAKEFLAGS");
+    unsetenv("MFLAGS");
+    unsetenv("MAKELEVEL");
+    run_command("make", "--version", NULL);
+    return got.status == 0 && says(got.out, "GNU Make");
+}
+
+START_TEST(unknown_knobs_are_refused) {
+    static const char *const wrong[][2] = {
+        {"BATCHES=2", "no knob BATCHES"}, {"n=5", "no knob n:"},
+        {"CFLAGS=-O0", "no knob CFLAGS"}, {"DIM:=64", ""},
+        {"HEAD=4", "no knob HEAD:"},      {"N=5", ""},
+        {"OPT=-O1 BATCHES=2", ""}, // one value with a blank in it
+        {"Dim=a=b", "no knob Dim"},       {"EMULATE_GPU=T4", "no knob EMULATE_GPU"},
+    };
+    if (!has_gnu_make())
+        return test_skip("make: unknown knobs", "there is no GNU Make called make");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const int refused = wrong[i][1][0] != 0;
+        run_command("make", "-n", "help", wrong[i][0], NULL);
+        expect(refused ? 2 : 0, refused ? "" : "printf", wrong[i][1]);
+        ck_assert_msg(!refused || says(got.err, "KVHEADS|would change nothing"), "%s", got.err);
+    }
+    run_command("make", "-n", "deps", "help", "HAEDS=2", NULL);
+    expect(2, "", "no knob HAEDS");
+}
+END_TEST
+
+START_TEST(known_knobs_are_taken) {
+    if (!has_gnu_make()) return test_skip("make: known knobs", "there is no GNU Make called make");
+    run_command("make", "-n", "help", "N=1", "QLEN=1", "KVLEN=1", "BATCH=1", "HEADS=1", "KVHEADS=1",
+                "DIM=1", "SCALE=1", "SEED=1", "KIND=wide", "BR=1", "BC=1", "CAUSAL=1", "WINDOW=1",
+                "DEVICE=host", "INPUT=x", "REPEAT=1", "CSV=1", "TO=1", "COUNT=1", "PASS=forward",
+                "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "SUITE=npy", NULL);
+    expect(0, "printf", "");
+    run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "ARCH=80 90", "BUILD=build/x",
+                "OPT=-O1", "EMULATOR_OPT=-O1", "MARCH=", "OPENMP=", "CPPFLAGS=-DX=1",
+                "SAN=", "WERROR=1", "V=1", "SHELL=/bin/sh", "EMULATED_GPU=T4", "OMP_NUM_THREADS=2",
+                NULL);
+    expect(0, "printf", "");
+}
+END_TEST
+
+Suite *make_suite(void) {
+    Suite *suite = suite_create("make");
+    TCase *tests = tcase_create("knobs");
+    tcase_add_test(tests, unknown_knobs_are_refused);
+    tcase_add_test(tests, known_knobs_are_taken);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
