@@ -172,5 +172,6 @@ Suite *command_line_suite(void) {
     suite_add_tcase(suite, bytes_tests());
     suite_add_tcase(suite, cases_tests());
     suite_add_tcase(suite, chapter_tests());
+    suite_add_tcase(suite, training_tests());
     return suite;
 }
