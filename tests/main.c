@@ -28,6 +28,7 @@ Suite *variation_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
+Suite *plots_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 
@@ -46,6 +47,7 @@ static const struct {
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
     {"make", make_suite},
+    {"plots", plots_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
 };
