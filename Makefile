@@ -13,8 +13,8 @@ chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 # ---- knobs --------------------------------------------------------------------------------------------
 # All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
 problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT
-run_knobs := DEVICE REPEAT CSV TO COUNT PASS SIZES QUICK SUITE
-build_knobs := CC CXX NVCC ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
+run_knobs := DEVICE REPEAT CSV TO COUNT PASS SIZES STAGES QUICK SUITE
+build_knobs := CC CXX NVCC PYTHON ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
 environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
 knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
 unknown_knobs := $(filter-out $(knobs),$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v))))
@@ -201,9 +201,9 @@ all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_
 # Chapter 1 is every chapter's yardstick.
 first_number := $(firstword $(chapter_numbers))
 
-.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu clean
+.PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu record peers clean
 help: ## this list
-	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
@@ -252,6 +252,15 @@ traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
 	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
+	@echo 'The L2 model beside it, and the tables in the READMEs: make l2-model tables'
+
+record: build ## times the GPU's stages for the tables and plots (some minutes), into plots/recorded
+	@sh plots/record.sh $(program) plots/recorded
+
+PYTHON ?= python3
+peers: build ## times the GPU's stages beside cuBLAS' sgemm and PyTorch's attention, and a copy, in turn; needs PyTorch
+	@command -v $(PYTHON) > /dev/null || { echo 'make peers needs Python 3 with PyTorch, and there is no $(PYTHON); PYTHON= names another' >&2; exit 2; }
+	@$(PYTHON) gpu/cuda/peers.py $(BUILD) plots/recorded
 
 formatted = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 format: ## runs clang-format over all sources
@@ -261,8 +270,9 @@ format-check: ## fails where clang-format would change a source
 static-check: ## runs cppcheck over the host's sources
 	@cppcheck --quiet --std=c11 --language=c -I. --enable=warning,portability --inline-suppr --suppress=varFuncNullUB --error-exitcode=1 $(filter %.c,$(formatted))
 
-tables: build ## renews the generated tables that need no measurement
+tables: build ## renews the generated tables that need no measurement: of the chapters, and of plots/recorded
 	$(program) list --write-table README.md
+	@sh plots/tables.sh renew
 
 clean: ## removes what was built
 	rm -rf $(BUILD)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # data.sh PROGRAM FOLDER -- writes the CSV that needs no GPU: what plots/*.gp draw besides plots/recorded.
 # The first line of a file is the command that wrote the rest. All figures are exact and the same on every
-# machine; tests/test_command_line.c compares some with what the program says today.
+# machine; tests/test_command_line_bytes.c compares some with what the program says today.
 program=$1 folder=$2
 mkdir -p "$folder" || exit 1
 

@@ -1,6 +1,6 @@
-# plots.mk -- make tiles, plots and plots-data. Included by the Makefile, whose variables it uses.
+# plots.mk -- make tiles, plots, plots-data and l2-model. Included by the Makefile, whose variables it uses.
 
-.PHONY: tiles plots plots-data
+.PHONY: tiles plots plots-data l2-model
 tiles: $(program) $(emulated_modules) $(host_modules) ## bytes by tile sizes, and the shared memory each needs: N= DIM= BR= BC= PASS= CSV=1
 	@$(program) tiles $(KNOBS) $(call knob,PASS,pass)
 
@@ -10,3 +10,6 @@ plots: ## draws the pictures in plots/ from plots/data and plots/recorded
 
 plots-data: $(program) $(emulated_modules) $(host_modules) ## renews plots/data on the emulator (a minute or two), for make plots
 	@sh plots/data.sh $(program) plots/data
+
+l2-model: $(program) $(emulated_modules) $(host_modules) ## renews plots/data/l2-model.csv on the emulator (ten minutes), for make tables: STAGES="naive ..."
+	@sh plots/l2_model.sh $(program) plots $(STAGES)

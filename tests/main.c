@@ -29,6 +29,7 @@ Suite *emulator_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
+Suite *recorded_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 
@@ -48,6 +49,7 @@ static const struct {
     {"command_line", command_line_suite},
     {"make", make_suite},
     {"plots", plots_suite},
+    {"recorded", recorded_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
 };
