@@ -13,7 +13,7 @@ chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 # ---- knobs --------------------------------------------------------------------------------------------
 # All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
 problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT
-run_knobs := DEVICE REPEATS CSV TO COUNT PASS SIZES STAGES QUICK SUITE
+run_knobs := DEVICE REPEAT CSV TO COUNT PASS SIZES STAGES QUICK SUITE
 build_knobs := CC CXX NVCC PYTHON ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
 environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
 knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
@@ -194,7 +194,7 @@ KNOBS = $(call knob,N,n) $(call knob,QLEN,qlen) $(call knob,KVLEN,kvlen) $(call 
         $(call knob,HEADS,heads) $(call knob,KVHEADS,kvheads) $(call knob,DIM,dim) \
         $(call knob,SCALE,scale) $(call knob,SEED,seed) $(call knob,KIND,kind) $(call knob,BR,br) \
         $(call knob,BC,bc) $(call knob,CAUSAL,causal) $(call knob,WINDOW,window) \
-        $(call knob,DEVICE,device) $(call knob,REPEATS,repeats) $(if $(CSV),--csv)
+        $(call knob,DEVICE,device) $(call knob,REPEAT,repeat) $(if $(CSV),--csv)
 # Modules for a GPU that this machine lacks may be there, from `make cuda`: they too are kept up to date.
 all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_modules)) \
     $(wildcard $(gpu_modules) $(count_modules))
@@ -206,7 +206,7 @@ help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
-	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEATS= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
+	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
     '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters

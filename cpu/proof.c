@@ -81,9 +81,7 @@ static void compare_bytes(const attn_loaded_stage *row, const attn_problem *prob
     if (!proof->run.counted) return;
     proof->bytes_compared = proof->bytes_equal = 1;
     for (int pass = 0; pass < passes; pass++) {
-        attn_traffic model;
-        memset(&model, 0, sizeof model);
-        row->stage->bytes(problem, (attn_pass)pass, &model);
+        const attn_traffic model = attn_model_bytes(row->stage, problem, (attn_pass)pass);
         if (!attn_traffic_equal(&model, &proof->run.traffic[pass])) proof->bytes_equal = 0;
     }
 }

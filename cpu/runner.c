@@ -1,14 +1,15 @@
 // runner.c -- see runner.h.
 #include "cpu/runner.h"
 #include "cpu/median.h"
+#include "cpu/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { Q, K, V, O, LSE, D_O, DQ, DK, DV, TENSORS };
-enum { MAX_REPEATS = 64 };
 static const char *const tensor_name[TENSORS] = {"q", "k", "v", "o", "lse", "do", "dq", "dk", "dv"};
+static const int result_tensor[ATTN_RESULTS] = {O, LSE, DQ, DK, DV}; // by attn_result
 
 // Everything of one call that lives on the device.
 typedef struct device_side {
@@ -18,56 +19,22 @@ typedef struct device_side {
     void *buffer[2 * ATTN_MAX_BUFFERS]; // the forward pass' buffers, then the backward pass'
     int buffers;
     attn_tensors tensors;
+    attn_variation_watch watch[ATTN_RESULTS]; // where runs are compared
 } device_side;
+
+// How the passes are run.
+enum { NO_PASS = -1 };
+typedef struct manner {
+    int repeats;
+    int compared; // 1: every run with the first
+    int cold;     // the pass that starts with an empty L2, or NO_PASS
+} manner;
 
 static void set_sizes(size_t bytes[TENSORS], const attn_problem *problem) {
     const size_t q = sizeof(float) * attn_q_elements(problem);
     const size_t kv = sizeof(float) * attn_kv_elements(problem);
     const size_t sizes[TENSORS] = {q, kv, kv, q, sizeof(float) * attn_rows(problem), q, q, kv, kv};
     memcpy(bytes, sizes, sizeof sizes);
-}
-
-uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
-                          uint64_t *kept) {
-    attn_buffer need[ATTN_MAX_BUFFERS];
-    const int count = stage->buffers ? stage->buffers(problem, pass, need) : 0;
-    uint64_t total = 0;
-    if (kept) *kept = 0;
-    for (int i = 0; i < count; i++) {
-        if (need[i].bytes > UINT64_MAX - total) return UINT64_MAX;
-        total += need[i].bytes;
-        if (kept && need[i].kept) *kept += need[i].bytes;
-    }
-    return total;
-}
-
-static int is_on_gpu(const attn_loaded_stage *row) {
-    const char *kind = row->module->device->kind;
-    return strcmp(kind, "gpu") == 0 || strcmp(kind, "count") == 0;
-}
-
-// Refuses before anything is allocated, so that the sentence can say how much it would be in all.
-attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *problem, int backward) {
-    size_t bytes[TENSORS];
-    const int passes = backward ? 2 : 1;
-    set_sizes(bytes, problem);
-    double need = 0, extra = 0;
-    for (int i = 0; i < (passes == 2 ? TENSORS : D_O); i++) need += (double)bytes[i];
-    for (int pass = 0; pass < passes; pass++)
-        extra += (double)attn_extra_bytes(row->stage, problem, (attn_pass)pass, NULL);
-    const uint64_t free_bytes = row->module->device->free_bytes();
-    // On the host side every tensor lies in memory a second time.
-    const double copies = is_on_gpu(row) ? 1 : 2;
-    if (free_bytes == 0 || copies * need + extra <= (double)free_bytes) return attn_ok();
-    char tensors[32], besides[32], available[32];
-    attn_bytes_text(copies * need, tensors, sizeof tensors);
-    attn_bytes_text(extra, besides, sizeof besides);
-    attn_bytes_text((double)free_bytes, available, sizeof available);
-    return attn_error(ATTN_NO_MEMORY,
-                      "%s needs %s for the tensors and %s besides, but %s are free; %s",
-                      row->stage->name, tensors, besides, available,
-                      row->stage->too_large ? row->stage->too_large
-                                            : "try fewer queries, keys, heads or a smaller batch");
 }
 
 static attn_status allocate_buffers(device_side *side, const attn_stage *stage,
@@ -107,38 +74,7 @@ static void release_device(device_side *side) {
         if (side->tensor[i]) side->device->release(side->tensor[i]);
     for (int i = 0; i < side->buffers; i++)
         if (side->buffer[i]) side->device->release(side->buffer[i]);
-}
-
-static attn_status run_pass(device_side *side, const attn_stage *stage, const attn_problem *problem,
-                            attn_pass pass, int repeats, attn_run *run) {
-    const attn_device *device = side->device;
-    const int timed = device->timer_start != NULL;
-    const int count = !timed || repeats < 1 ? 1 : repeats > MAX_REPEATS ? MAX_REPEATS : repeats;
-    double seconds[MAX_REPEATS];
-    if (device->reset_traffic) device->reset_traffic();
-    for (int i = 0; i < count; i++) {
-        if (timed) device->timer_start();
-        ATTN_TRY(pass == ATTN_FORWARD ? stage->forward(problem, &side->tensors, side->buffer)
-                                      : stage->backward(problem, &side->tensors, side->buffer));
-        seconds[i] = timed ? device->timer_stop() : 0;
-        ATTN_TRY(device->synchronize());
-    }
-    run->seconds[pass] = attn_median(seconds, count);
-    if (device->traffic) {
-        run->counted = 1;
-        device->traffic(&run->traffic[pass]);
-    }
-    return attn_ok();
-}
-
-static attn_status run_pass_cold(device_side *side, const attn_stage *stage,
-                                 const attn_problem *problem, attn_pass pass, attn_run *run) {
-    const attn_device *device = side->device;
-    ATTN_TRY(device->empty_l2());
-    const attn_status status = run_pass(side, stage, problem, pass, 1, run);
-    run->modelled = device->dram != NULL;
-    if (run->modelled) device->dram(&run->dram[pass]); // ends the model, whatever the pass said
-    return status;
+    for (int r = 0; r < ATTN_RESULTS; r++) attn_variation_free(&side->watch[r]);
 }
 
 static attn_status fetch(device_side *side, int tensor, float **host) {
@@ -149,21 +85,67 @@ static attn_status fetch(device_side *side, int tensor, float **host) {
     return side->device->download(*host, side->tensor[tensor], side->bytes[tensor]);
 }
 
-enum { NO_PASS = -1 };
+static attn_status watch_outputs(device_side *side, attn_pass pass) {
+    const int end = pass == ATTN_FORWARD ? ATTN_RESULT_DQ : ATTN_RESULTS;
+    for (int r = pass == ATTN_FORWARD ? ATTN_RESULT_O : ATTN_RESULT_DQ; r < end; r++) {
+        const int tensor = result_tensor[r];
+        float *values = NULL;
+        attn_status status = fetch(side, tensor, &values);
+        if (status.code == ATTN_OK)
+            status = attn_variation_add(&side->watch[r], values, side->bytes[tensor] / 4);
+        free(values);
+        ATTN_TRY(status);
+    }
+    return attn_ok();
+}
+
+static attn_status run_pass(device_side *side, const attn_stage *stage, const attn_problem *problem,
+                            attn_pass pass, manner how, attn_run *run) {
+    const attn_device *device = side->device;
+    const int timed = device->timer_start != NULL, many = timed || how.compared;
+    const int most = how.repeats < ATTN_MAX_REPEATS ? how.repeats : ATTN_MAX_REPEATS;
+    const int count = many && most > 1 ? most : 1;
+    double seconds[ATTN_MAX_REPEATS];
+    if (device->reset_traffic) device->reset_traffic();
+    for (int i = 0; i < count; i++) {
+        if (timed) device->timer_start();
+        ATTN_TRY(pass == ATTN_FORWARD ? stage->forward(problem, &side->tensors, side->buffer)
+                                      : stage->backward(problem, &side->tensors, side->buffer));
+        seconds[i] = timed ? device->timer_stop() : 0;
+        ATTN_TRY(device->synchronize());
+        run->counted = device->traffic != NULL;
+        if (run->counted && i == 0) device->traffic(&run->traffic[pass]);
+        if (how.compared) ATTN_TRY(watch_outputs(side, pass));
+    }
+    run->seconds[pass] = attn_median(seconds, count);
+    return attn_ok();
+}
+
+static attn_status run_pass_cold(device_side *side, const attn_stage *stage,
+                                 const attn_problem *problem, attn_pass pass, manner how,
+                                 attn_run *run) {
+    const attn_device *device = side->device;
+    ATTN_TRY(device->empty_l2());
+    const attn_status status = run_pass(side, stage, problem, pass, how, run);
+    run->modelled = device->dram != NULL;
+    if (run->modelled) device->dram(&run->dram[pass]); // ends the model, whatever the pass said
+    return status;
+}
 
 static attn_status run_all(device_side *side, const attn_loaded_stage *row,
-                           const attn_problem *problem, const attn_inputs *inputs, int repeats,
-                           int cold, attn_run *run) {
+                           const attn_problem *problem, const attn_inputs *inputs, manner how,
+                           attn_run *run) {
     const attn_stage *stage = row->stage;
     const int passes = inputs->d_o ? 2 : 1;
+    // Refused before anything is allocated, so that the sentence can say how much it would be in all.
     ATTN_TRY(attn_run_fits(row, problem, passes == 2));
     ATTN_TRY(fill_device(side, stage, problem, inputs));
     for (int pass = 0; pass < passes; pass++) {
-        run->extra_bytes[pass] = attn_extra_bytes(stage, problem, (attn_pass)pass,
-                                                  pass == ATTN_FORWARD ? &run->kept_bytes : NULL);
-        ATTN_TRY(pass == cold ? run_pass_cold(side, stage, problem, (attn_pass)pass, run)
-                              : run_pass(side, stage, problem, (attn_pass)pass, repeats, run));
+        run->extra_bytes[pass] = attn_extra_bytes(stage, problem, (attn_pass)pass, NULL);
+        ATTN_TRY(pass == how.cold ? run_pass_cold(side, stage, problem, (attn_pass)pass, how, run)
+                                  : run_pass(side, stage, problem, (attn_pass)pass, how, run));
     }
+    for (int r = 0; r < ATTN_RESULTS; r++) run->variation[r] = attn_variation_of(&side->watch[r]);
     ATTN_TRY(fetch(side, O, &run->out.o));
     ATTN_TRY(fetch(side, LSE, &run->out.lse));
     if (passes == 1) return attn_ok();
@@ -173,14 +155,14 @@ static attn_status run_all(device_side *side, const attn_loaded_stage *row,
 }
 
 static attn_status run_stage(const attn_loaded_stage *row, const attn_problem *problem,
-                             const attn_inputs *inputs, int repeats, int cold, attn_run *run) {
+                             const attn_inputs *inputs, manner how, attn_run *run) {
     memset(run, 0, sizeof *run);
     ATTN_TRY(attn_stage_supports(row->stage, problem, inputs->d_o ? ATTN_BACKWARD : ATTN_FORWARD));
     device_side side;
     memset(&side, 0, sizeof side);
     side.device = row->module->device;
     set_sizes(side.bytes, problem);
-    attn_status status = run_all(&side, row, problem, inputs, repeats, cold, run);
+    attn_status status = run_all(&side, row, problem, inputs, how, run);
     release_device(&side);
     if (status.code != ATTN_OK) attn_run_free(run);
     return status;
@@ -188,7 +170,14 @@ static attn_status run_stage(const attn_loaded_stage *row, const attn_problem *p
 
 attn_status attn_run_stage(const attn_loaded_stage *row, const attn_problem *problem,
                            const attn_inputs *inputs, int repeats, attn_run *run) {
-    return run_stage(row, problem, inputs, repeats, NO_PASS, run);
+    const manner how = {repeats, 0, NO_PASS};
+    return run_stage(row, problem, inputs, how, run);
+}
+
+attn_status attn_run_repeated(const attn_loaded_stage *row, const attn_problem *problem,
+                              const attn_inputs *inputs, int repeats, attn_run *run) {
+    const manner how = {repeats, 1, NO_PASS};
+    return run_stage(row, problem, inputs, how, run);
 }
 
 attn_status attn_run_cold(const attn_loaded_stage *row, const attn_problem *problem,
@@ -199,7 +188,8 @@ attn_status attn_run_cold(const attn_loaded_stage *row, const attn_problem *prob
                           row->module->device->kind);
     attn_inputs needed = *inputs;
     if (pass == ATTN_FORWARD) needed.d_o = NULL;
-    return run_stage(row, problem, &needed, 1, (int)pass, run);
+    const manner how = {1, 0, (int)pass};
+    return run_stage(row, problem, &needed, how, run);
 }
 
 void attn_run_free(attn_run *run) {

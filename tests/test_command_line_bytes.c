@@ -58,16 +58,18 @@ END_TEST
 START_TEST(plots_data_is_what_the_program_writes) {
     if (!is_built("emulator")) return test_skip("command_line: plots/data", "there is no emulator");
     setenv("EMULATED_GPU", "H200", 1);
-    for (int traffic = 0; traffic < 2; traffic++) {
+    static const char *const paths[] = {"plots/data/tiles-1024.csv", "plots/data/traffic.csv",
+                                        "plots/data/traffic-backward.csv"};
+    for (int i = 0; i < 3; i++) {
         static char committed[65536];
-        const char *path = traffic ? "plots/data/traffic.csv" : "plots/data/tiles-1024.csv";
+        const char *path = paths[i];
         int rows = 0;
         read_file(path, committed, sizeof committed);
-        if (traffic)
-            run("traffic", "--heads", "16", "--n", test_run.quick ? "128" : "1024", "--device",
-                "emulator", "--csv", NULL);
-        else
+        if (i == 0)
             run("tiles", "--heads", "16", "--n", "1024", "--csv", NULL);
+        else
+            run("traffic", "--heads", "16", "--n", test_run.quick ? "128" : "1024", "--pass",
+                i == 1 ? "forward" : "backward", "--device", "emulator", "--csv", NULL);
         ck_assert_msg(got.status == 0, "%s", got.err);
         for (char *rest, *line = strtok_r(got.out, "\n", &rest); line;
              line = strtok_r(NULL, "\n", &rest), rows++) {
@@ -101,9 +103,16 @@ START_TEST(traffic_beyond_what_is_counted_is_the_formula_alone) {
         "--device", "emulator", "--csv", NULL);
     ck_assert_int_eq(got.status, 0);
     expect_csv(40);
-    // S and P of 16384^2 numbers: no memory is asked for, and nothing stands in the counted columns.
-    expect(0, "naive,forward,emulator,1,1,1,16384,16384,16,0,all,|,,,,,,2147483648\n|compulsory",
+    // S and P of 16384^2 numbers, of which P is kept, and four tensors with L: no memory is asked for, and
+    // nothing stands in the counted columns.
+    expect(0,
+           "naive,forward,emulator,1,1,1,16384,16384,16,0,all,|,,,,,,2147483648,1073741824,"
+           "2151743488\n|compulsory",
            "");
+    // Backward dP and dS besides, and four tensors more.
+    run("traffic", "--n", "16384", "--count-to", "64", "--heads", "1", "--dim", "16", "--pass",
+        "backward", "--device", "emulator", "--csv", NULL);
+    expect(0, ",,,,,,2147483648,1073741824,4303421440\n|compulsory", "");
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 // test_stages_conduct.c -- what a stage may not do besides computing: touch what is not its own, change
 // its inputs, answer differently the second time.
+#include "cpu/memory.h"
 #include "tests/harness.h"
 #include "tests/stage_rows.h"
 #include "tests/test_stages.h"
