@@ -35,7 +35,7 @@ START_TEST(the_price_of_recomputing_is_said) {
     expect(
         0,
         "Forward and backward together|  4 + 8  |  4 + 10  |"
-        "costs 25 % more FLOPs backward than keeping what\n    1 naive keeps (16.7 % more in both "
+        "takes 25 % more FLOPs backward than keeping what\n    1 naive keeps (16.7 % more in both "
         "passes), and keeps 32 times less: 0.512 KB (lse) instead of 16.4 KB (p).",
         "");
     // Causal halves what each executes, and not what is kept.

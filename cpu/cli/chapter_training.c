@@ -61,7 +61,7 @@ static void print_price(const attn_loaded_stage *row, const attn_loaded_stage *n
     attn_bytes_text(kept, kept_text, sizeof kept_text);
     attn_bytes_text(naive_kept, naive_text, sizeof naive_text);
     printf(
-        "    Recomputation, as %d %s does it, costs %.3g %% %s FLOPs backward than keeping what\n",
+        "    Recomputation, as %d %s does it, takes %.3g %% %s FLOPs backward than keeping what\n",
         row->module->chapter, row->stage->name, 100 * fabs(backward - 1), more_or_fewer(backward));
     printf("    %d %s keeps (%.3g %% %s in both passes), and keeps %.4g times less: ",
            naive->module->chapter, naive->stage->name, 100 * fabs(both - 1), more_or_fewer(both),
