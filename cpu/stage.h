@@ -95,9 +95,9 @@ typedef struct attn_stage {
 
     const char *too_large; // what to try when memory does not suffice; NULL: a smaller problem
 
-    // Bytes of shared memory that a block of the forward pass has, for the problem's tiles. NULL: no more
-    // than the 48 KB that every GPU gives, or none.
-    uint64_t (*shared_bytes)(const attn_problem *problem);
+    // Bytes of shared memory that a block of the pass has, for the problem's tiles; of several kernels, the
+    // most. NULL: no more than the 48 KB that every GPU gives, or none.
+    uint64_t (*shared_bytes)(const attn_problem *problem, attn_pass pass);
 } attn_stage;
 
 // The stage's closed form of its bytes, by itself.
@@ -155,7 +155,7 @@ typedef struct attn_device {
 } attn_device;
 
 // ---- a module: one chapter on one device ----
-enum { ATTN_MODULE_ABI = 3 };
+enum { ATTN_MODULE_ABI = 4 };
 
 typedef struct attn_module {
     int abi;

@@ -129,7 +129,8 @@ void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic)
     if (pass == ATTN_FORWARD) q_outer_add_bytes(p, q_outer_query_tiles(p), traffic);
 }
 
-uint64_t q_outer_shared_bytes(const attn_problem *p) {
+uint64_t q_outer_shared_bytes(const attn_problem *p, attn_pass pass) {
+    (void)pass;
     switch (q_outer_compiled_dim(p)) {
     case 32:
         return shared_bytes<32>();

@@ -17,7 +17,7 @@ static inline uint64_t q_outer_query_tiles(const attn_problem *p) {
     const uint64_t br = 8192 / q_outer_compiled_dim(p);
     return ((uint64_t)p->q_len + br - 1) / br;
 }
-uint64_t q_outer_shared_bytes(const attn_problem *p);
+uint64_t q_outer_shared_bytes(const attn_problem *p, attn_pass pass); // has the forward pass alone
 attn_status q_outer_supports(const attn_problem *p);
 void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic);
 

@@ -96,8 +96,8 @@ static double two_pass_flops(const attn_problem *p, attn_pass pass) {
     return product_flops(p, pass == ATTN_FORWARD ? 2 : 7); // S, dV, dP, dK; dP, S, dQ
 }
 
-static uint64_t shared_bytes(const attn_problem *p) {
-    return backward_plan_of(p).shared_bytes;
+static uint64_t shared_bytes(const attn_problem *p, attn_pass pass) {
+    return pass == ATTN_FORWARD ? q_outer_shared_bytes(p, pass) : backward_plan_of(p).shared_bytes;
 }
 
 static const attn_stage stages[] = {

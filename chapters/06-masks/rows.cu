@@ -86,8 +86,8 @@ static double masked_flops(const attn_problem *p, attn_pass pass) {
            (double)visit(p, pass).pairs;
 }
 
-static uint64_t shared_bytes(const attn_problem *p) {
-    return backward_plan_of(p).shared_bytes;
+static uint64_t shared_bytes(const attn_problem *p, attn_pass pass) {
+    return pass == ATTN_FORWARD ? q_outer_shared_bytes(p, pass) : backward_plan_of(p).shared_bytes;
 }
 
 static const attn_stage stages[] = {
