@@ -65,7 +65,7 @@ typedef struct situation {
 static const situation situations[] = {
     // Several tiles of queries and of keys, and no mask: the check build meets the first two alone.
     {1, 2, 1, 100, 130, 40, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
-    {2, 4, 2, 70, 100, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1.5f, ATTN_INPUT_NORMAL, PLAIN},
+    {2, 4, 2, 70, 100, 72, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1.5f, ATTN_INPUT_NORMAL, PLAIN},
     {1, 3, 1, 100, 70, 17, ATTN_CAUSAL_BOTTOM_RIGHT, 20, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
     // The first rows see only scores near -250, the maximum keeps rising.
     {1, 1, 1, 300, 300, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
