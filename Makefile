@@ -251,6 +251,13 @@ static-check: ## runs cppcheck over the host's sources
 tables: build ## renews the generated tables that need no measurement
 	$(program) list --write-table README.md
 
+.PHONY: ncu-requests requests
+ncu-requests: build ## counts with Nsight Compute what `make requests` counts on the check build (a minute)
+	@sh gpu/cuda/ncu.sh $(program) plots/recorded requests
+
+requests: $(program) $(emulated_modules) $(host_modules) ## renews plots/data/requests.csv on the check build (half a minute), for make tables
+	@sh plots/requests.sh $(program) plots
+
 clean: ## removes what was built
 	rm -rf $(BUILD)
 
