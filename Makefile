@@ -274,6 +274,13 @@ tables: build ## renews the generated tables that need no measurement: of the ch
 	$(program) list --write-table README.md
 	@sh plots/tables.sh renew
 
+.PHONY: ncu-requests requests
+ncu-requests: build ## counts with Nsight Compute what `make requests` counts on the check build (a minute)
+	@sh gpu/cuda/ncu.sh $(program) plots/recorded requests
+
+requests: $(program) $(emulated_modules) $(host_modules) ## renews plots/data/requests.csv on the check build (half a minute), for make tables
+	@sh plots/requests.sh $(program) plots
+
 clean: ## removes what was built
 	rm -rf $(BUILD)
 

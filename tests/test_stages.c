@@ -178,6 +178,7 @@ enum {
     NOT_QUICK_CHECK = 4, // not on the check build in a quick run
     ONLY_HOST = 8,
     ONLY_TILES = 16, // of stages whose tiles can be chosen
+    ONLY_EMULATED = 32,
 };
 static const struct {
     const char *name;
@@ -200,6 +201,7 @@ static const struct {
     {"repeatable", family_repeatable, 0},
     {"any number of threads", family_threads, NOT_CHECK},
     {"extra memory", family_extra_memory, 0},
+    {"indices beyond 32 bits", family_large_indices, ONLY_EMULATED},
     {"refusals", family_refusals, 0},
     {"causal is full attention on each prefix", family_causal_is_full_on_prefixes, NOT_CHECK},
     {"a window as wide as N", family_wide_window, NOT_CHECK},
@@ -214,6 +216,7 @@ static int runs_on(const stage_row *row, int where) {
     if (where & NOT_CHECK && check) return 0;
     if (where & NOT_QUICK_CHECK && check && test_run.quick) return 0;
     if (where & ONLY_HOST && !host) return 0;
+    if (where & ONLY_EMULATED && !check && strcmp(row->device, "emulator") != 0) return 0;
     return !(where & ONLY_TILES) || row->features & ATTN_HAS_TILE_SIZES;
 }
 

@@ -2,6 +2,7 @@
 // its inputs, answer differently the second time.
 #include "cpu/memory.h"
 #include "tests/harness.h"
+#include "tests/last_part.h"
 #include "tests/stage_rows.h"
 #include "tests/test_stages.h"
 #include "tests/watched_device.h"
@@ -161,6 +162,21 @@ void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) 
         test_failed(failures, row, &c,
                     "extra memory backward is %llu bytes at N=4096, %llu at N=65536",
                     (unsigned long long)back, (unsigned long long)longer_back);
+}
+
+// Index arithmetic in 64 bits, on problems whose tensors have more than 2^32 elements.
+void family_large_indices(const attn_loaded_stage *row, test_failures *failures) {
+    for (int which = 0; which < LAST_PARTS; which++) {
+        const attn_status status = last_part_run(row, which);
+        const test_case c = {.problem = attn_problem_of(64, 64, 4), .note = "behind 2^32 elements"};
+        failures->cases++;
+        if (status.code == ATTN_UNSUPPORTED) {
+            failures->refused++;
+            snprintf(failures->why_refused, sizeof failures->why_refused, "%s", status.text);
+        } else if (status.code != ATTN_OK) {
+            test_failed(failures, row, &c, "problem %d of last_part.c: %s", which, status.text);
+        }
+    }
 }
 
 // What a row says it does not do, it refuses in a sentence with its name; what makes no sense, too.

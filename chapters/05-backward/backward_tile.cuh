@@ -94,7 +94,9 @@ __device__ __forceinline__ void backward_select(float (&s)[8][C], const backward
             if (i >= extent.rows || j >= extent.keys) s[i][j] = 0;
 }
 
-// s becomes P: P_ij = e^(scale S_ij - L_i). No maximum and no sum: L has both, m + log l.
+// s becomes P: P_ij = e^(scale S_ij - L_i). No maximum and no sum: L has both, m + log l. So no score is
+// above L; if it seems so, then because both are rounded, and by much if they are large. (Written so that
+// NaN stays NaN, which fminf would lose.)
 //   lse   the thread's first of 8 rows
 template <int C>
 __device__ __forceinline__ void backward_weights(float (&s)[8][C], const float *lse, float scale,
