@@ -84,6 +84,8 @@ static const situation situations[] = {
     {1, 1, 1, 70, 300, 16, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
     {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 0, 0, -10, ATTN_INPUT_RISING, PLAIN},
     {1, 2, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE, PLAIN},
+    // Scores so large that P = e^(S - L) comes out far above 1, where nobody prevents it.
+    {1, 1, 1, 70, 70, 20, ATTN_CAUSAL_OFF, 0, 0, 2e6f, ATTN_INPUT_RISING, PLAIN},
 };
 enum { SITUATIONS = sizeof situations / sizeof *situations, FIRST_KEYS = 140 };
 

@@ -44,8 +44,9 @@ static void tile_gradients(const attn_problem *problem, const key_head *head, in
             float *dk = head->dk + j * d, *dv = head->dv + j * d;
 
             // Forward again:                               S = scale Q K^T    P = softmax(S)
+            // (No s is above L; if it seems so, then because both are rounded, and far off if large.)
             const float s = scale * naive_dot(q, k, d);
-            const float p = expf(s - L);
+            const float p = s > L ? 1 : expf(s - L);
 
             // O = P V           o_i += p v_j               dV = P^T dO        dP = dO V^T
             naive_add_multiple(dv, p, d_o, d);

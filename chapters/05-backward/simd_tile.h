@@ -57,7 +57,8 @@ VECTOR_INLINE void add_product(size_t rows, size_t depth, const float *a, size_t
 }
 
 // P = e^(scale S - L). The difference is taken before it is multiplied by log2(e): it is small where P is
-// not, and then so is what rounding does to it. Rounded up it may be above 0; P is not above 1.
+// not, and then so is what rounding does to it. No score is above L; if it seems so, then because both are
+// rounded, and far off if large: such a P is 1.
 VECTOR_NOINLINE void weights(const tile *t) {
     const size_t d = (size_t)t->d, rows = queries(t);
     const float scale = t->scale, *lse = t->lse;
