@@ -87,6 +87,8 @@ static const situation situations[] = {
     {1, 2, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE, PLAIN},
     // A window wide enough that some tiles lie wholly inside it.
     {1, 1, 1, 300, 400, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 200, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
+    // Scores so large that P = e^(S - L) comes out far above 1, where nobody prevents it.
+    {1, 1, 1, 70, 70, 20, ATTN_CAUSAL_OFF, 0, 0, 2e6f, ATTN_INPUT_RISING, PLAIN},
 };
 enum { SITUATIONS = sizeof situations / sizeof *situations, FIRST_KEYS = 140 };
 

@@ -63,9 +63,12 @@ void family_sizes(const attn_loaded_stage *row, test_failures *failures) {
 
 // ---- logits, from all alike to far apart ---------------------------------------------------------------
 void family_logits(const attn_loaded_stage *row, test_failures *failures) {
-    static const float factors[] = {1e-30f, 1e-6f, 0.1f, 1, 30, -30, 1000};
+    static const float factors[] = {1e-30f, 1e-6f, 0.1f, 1, 30, -30, 1000, 2e6f};
     for (int kind = 0; kind < ATTN_INPUT_KINDS; kind++)
         for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+            // With scores of some 1e7, P = e^(S - L) is far above 1 where nobody prevents it; for
+            // larger ones naive's bound is infinite.
+            if (factors[f] > 1000 && kind != ATTN_INPUT_RISING) continue;
             test_case c = small_case(row);
             c.kind = (attn_input_kind)kind, c.seed = 100 + f;
             c.problem.batch = 1, c.problem.heads = c.problem.kv_heads = 1;

@@ -70,7 +70,7 @@ static void compare_runs(const attn_loaded_stage *row, const test_case *c, const
         test_failed(failures, row, c, "the bytes differ between %s", what);
 }
 
-// Threads that share a head must not change a bit, either: one head, and more keys than one tile has.
+// For threads that have to share a head: one head, and more keys than a tile has.
 static test_case single_head_case(const attn_loaded_stage *row) {
     test_case c = small_case(row);
     c.problem.batch = c.problem.heads = c.problem.kv_heads = 1;
@@ -140,8 +140,8 @@ void family_threads(const attn_loaded_stage *row, test_failures *failures) {
 }
 #endif
 
-// From chapter 2 on nothing of S is stored: what a pass asks for grows no faster than its inputs, and for
-// a forward pass on the host not at all.
+// From chapter 2 on nothing of S is stored: what a pass asks for grows no faster than its inputs, and
+// for a forward pass on the host not at all.
 void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) {
     test_case c = {.problem = attn_problem_of(4096, 4096, 64)};
     attn_problem longer = attn_problem_of(65536, 65536, 64);

@@ -1,6 +1,6 @@
-// workspaces.h -- a workspace for each processor, and never more threads than that: so their number is
-// the same when the buffer is asked for and when it is used, whatever happens to OpenMP's settings in
-// between.
+// workspaces.h -- a workspace for each processor, and never more threads than that: so their number
+// is the same when the buffer is asked for and when it is used, whatever happens to OpenMP's settings
+// in between.
 #ifndef ATTN_WORKSPACES_H
 #define ATTN_WORKSPACES_H
 

@@ -105,7 +105,10 @@ __device__ __forceinline__ void backward_weights(float (&s)[8][C], const float *
     for (int i = 0; i < 8; i++) {
         const float shift = lse[i] * TILE_LOG2_E;
 #pragma unroll
-        for (int j = 0; j < C; j++) s[i][j] = tile_exp2(fmaf(s[i][j] * scale, TILE_LOG2_E, -shift));
+        for (int j = 0; j < C; j++) {
+            const float exponent = fmaf(s[i][j] * scale, TILE_LOG2_E, -shift);
+            s[i][j] = tile_exp2(exponent > 0 ? 0 : exponent);
+        }
     }
     backward_select(s, extent);
 }

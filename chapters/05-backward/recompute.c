@@ -5,19 +5,20 @@
 //
 //   P_ij = e^(S_ij - m) / l = e^(S_ij - L_i)
 //
-// So the forward pass leaves L, and here a fifth product, Q K^T, takes the place of P: 10 d FLOPs a pair
-// instead of 8 d, and N numbers instead of N^2.
+// So the forward pass leaves L, and here a fifth product, Q K^T, takes the place of P: 10 d FLOPs a
+// pair instead of 8 d, and N numbers instead of N^2.
 //
-//   loops         each (batch, key head), spread over the threads; within it each tile of keys; within
-//                 that each query head that shares them, and each tile of its queries that sees one of
-//                 the keys. Keys are outside, as in the backward passes of FlashAttention and
-//                 FlashAttention-2: two gradients of three, dK and dV, are then close by until they are
-//                 complete. A row of dQ is fetched again for each tile of keys, to add its share.
+//   loops         each (batch, key head), spread over the threads; within it each tile of keys;
+//                 within that each query head that shares them, and each tile of its queries that
+//                 sees one of the keys. Keys are outside, as in the backward passes of FlashAttention
+//                 and FlashAttention-2: two gradients of three, dK and dV, are then close by until
+//                 they are complete. A row of dQ is fetched for each tile of keys, to add its share.
 //   tiles         br, bc: any; 64 x 64 when not asked for
 //   extra memory  "d": D, 4 bytes a row of queries
-//   bytes         with r the sum over key tiles of the queries that see a key of the tile, over all heads:
-//                 q, do: r * d * 4 read, each;  lse, d: r * 4 read, each;  k, v: once;  dk, dv: written
-//                 once;  dq: cleared, then r * d * 4 read and written;  and what D takes (row_sums.c)
+//   bytes         r: the sum over key tiles of the queries that see a key of the tile, over all heads
+//                 q, do: r * d * 4 read, each;  lse, d: r * 4 read, each;  k, v: read once;
+//                 dk, dv: written once;  dq: cleared, then r * d * 4 read and written;
+//                 and what D takes (row_sums.c)
 //   FLOPs         10 * pairs * d: only pairs that see each other are computed
 #include "chapters/01-naive/naive.h"
 #include "chapters/05-backward/stages.h"
@@ -44,8 +45,9 @@ static void tile_gradients(const attn_problem *problem, const key_head *head, in
             float *dk = head->dk + j * d, *dv = head->dv + j * d;
 
             // Forward again:                               S = scale Q K^T    P = softmax(S)
+            // No s is above L. If it seems so, both are rounded; and far off, if they are large.
             const float s = scale * naive_dot(q, k, d);
-            const float p = expf(s - L);
+            const float p = s > L ? 1 : expf(s - L);
 
             // O = P V           o_i += p v_j               dV = P^T dO        dP = dO V^T
             naive_add_multiple(dv, p, d_o, d);
@@ -87,8 +89,8 @@ static void head_gradients(const attn_problem *p, const key_head *head) {
     }
 }
 
-// Threads share nothing that is written: dK and dV of a key head, and dQ of its query heads, are one
-// thread's.
+// Threads share nothing that is written: dK and dV of a key head, and dQ of its query heads, are
+// one thread's.
 attn_status recompute_backward(const attn_problem *p, const attn_tensors *tensors,
                                void *const *buffer) {
     float *d = buffer[1]; // after the forward pass' "tile"

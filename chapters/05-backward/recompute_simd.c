@@ -1,32 +1,35 @@
-// recompute_simd.c -- the same pass with SIMD (simd_tile.h), and with OpenMP also where heads are few.
+// recompute_simd.c -- the same pass with SIMD (simd_tile.h), and OpenMP also where heads are few.
 //
-//   loops         each key head, and each slab of its key tiles, spread over the threads; within it each
-//                 tile of keys; within that each query head of the group, and each tile of its queries
-//                 that sees one of the keys. A mask is applied only to tiles that its edge crosses.
-//   dQ            is what threads would have to share. Instead each slab sums up a dQ of its own, without
-//                 atomics, and these are added at the end, always in the same order. How many slabs there
-//                 are goes by the heads and by this machine's processors, not by the threads in use: so
-//                 all results are the same bits, run for run and for any number of threads.
-//   tiles         bc: 1 ... TILE_KEYS, the lanes of a register block (32 with AVX-512, 24 with AVX2, 12
-//                 with SSE2, 8 with NEON), which is also what it is when not asked for; br: any, 64 when
-//                 not asked for
-//   extra memory  "d": D, 4 bytes a row of queries;  "partial_dq": for each slab 4 bytes an element of dQ,
-//                 its rows filled up to whole blocks of columns;  "workspace", for each processor and
-//                 whatever the lengths: K^T, V^T, dK^T, dV^T, K, P and dS of a tile,
-//                 about 4 (5 d + 2 br) TILE_KEYS bytes
+//   loops         each key head, and each slab of its key tiles, spread over the threads; within it
+//                 each tile of keys; within that each query head of the group, and each tile of its
+//                 queries that sees one of the keys. A mask is applied only where its edge crosses a
+//                 tile.
+//   dQ            is what threads would have to share. Instead each slab sums up a dQ of its own,
+//                 without atomics, and these are added at the end, always in the same order. How
+//                 many slabs there are goes by the heads and by this machine's processors, not by the
+//                 threads in use: so all results are the same bits, run for run and for any number of
+//                 threads.
+//   tiles         bc: 1 ... TILE_KEYS, the lanes of a register block (32 with AVX-512, 24 with AVX2,
+//                 12 with SSE2, 8 with NEON), which is also what it is when not asked for; br: any,
+//                 64 when not asked for
+//   extra memory  "d": D, 4 bytes a row of queries
+//                 "partial_dq": for each slab 4 bytes an element of dQ, its rows filled up to whole
+//                 blocks of columns
+//                 "workspace", for each processor, whatever the lengths: K^T, V^T, dK^T, dV^T, K, P
+//                 and dS of a tile, about 4 (5 d + 2 br) TILE_KEYS bytes
 //   bytes         as recompute.c has them, but that dQ is summed in partial_dq, and written once
-//   FLOPs         10 * d * TILE_KEYS * the sum over key tiles of the queries that see a key of the tile:
-//                 idle and masked lanes work, too
+//   FLOPs         10 * d * TILE_KEYS * the sum over key tiles of the queries that see a key of the
+//                 tile: idle and masked lanes work, too
 #include "chapters/02-online-softmax/transpose.h"
 #include "chapters/02-online-softmax/workspaces.h"
 #include "chapters/05-backward/simd_tile.h"
 
 #include <string.h>
 
-// ---- a tile of keys, and all queries that see one of them ----------------------------------------------
+// ---- a tile of keys, and all queries that see one of them ----------------------------------------
 
-// K and V into place. Lanes without a key and columns beyond d are left as they are: whatever they hold, it
-// stays in its lane or column, and is never read from there.
+// K and V into place. Lanes without a key and columns beyond d are left as they are: whatever they
+// hold stays in its lane or column, and is never read from there.
 VECTOR_NOINLINE void start(const tile *t) {
     const size_t d = (size_t)t->d, keys = (size_t)(t->j1 - t->j0);
     const float *k = t->head.k + (size_t)t->j0 * d, *v = t->head.v + (size_t)t->j0 * d;
@@ -64,7 +67,7 @@ static void key_tile(tile *t, const attn_problem *p, int br, float *dq, size_t d
     finish(t);
 }
 
-// ---- all tiles ---------------------------------------------------------------------------------------
+// ---- all tiles -----------------------------------------------------------------------------------
 
 static int tile_queries(const attn_problem *p) {
     return clamp_tile(p->br > 0 ? p->br : 64, p->q_len);
@@ -73,8 +76,9 @@ static int tile_keys(const attn_problem *p) {
     return clamp_tile(p->bc > 0 ? p->bc : TILE_KEYS, p->kv_len);
 }
 
-// Tiles of one key head are dealt out to its slabs in turn, so that under a causal mask they get about the
-// same work. As many as it takes for all processors to get equally many pieces, or four or more of them.
+// Tiles of one key head are dealt out to its slabs in turn, so that under a causal mask they get about
+// the same work. There are as many slabs as it takes for all processors to get equally many, or for
+// four or more each.
 static int slabs(const attn_problem *p) {
     const int64_t heads = p->batch * p->kv_heads, processors = workspaces();
     const int64_t tiles = (p->kv_len + tile_keys(p) - 1) / tile_keys(p);

@@ -1,9 +1,10 @@
 // row_sums.c -- D = rowsum(dO o O), one number a query row, before the keys are walked through.
 //
-// Softmax's gradient subtracts from each dP_ij the row's mean of them, weighted by P. It looks as if it
-// took a pass over the row of P of its own, but P V is O, which is still there:
+// Softmax's gradient subtracts from each dP_ij the row's mean of them, weighted by P. It looks as if
+// that took a pass of its own over the row of P, but P V is O, which is still there:
 //
-//   D_i = sum_j P_ij dP_ij = sum_j P_ij sum_c dO_ic v_jc = sum_c dO_ic sum_j P_ij v_jc = sum_c dO_ic O_ic
+//   D_i = sum_j P_ij dP_ij = sum_j P_ij sum_c dO_ic v_jc
+//                          = sum_c dO_ic sum_j P_ij v_jc = sum_c dO_ic O_ic
 //
 //   bytes   o, do: rows * d * 4 each read;  d: rows * 4 written
 #include "chapters/01-naive/naive.h"

@@ -1,14 +1,14 @@
-// simd_tile.h -- what the queries [i0, i1) and the keys [j0, j1) of a tile give each other, in vectors.
+// simd_tile.h -- what queries [i0, i1) and keys [j0, j1) give each other, in vectors.
 //
 // Chapter 2's form (c), turned around: keys lie in the lanes, since keys are the outer loop, and what
-// stays close, K^T, V^T, dK^T and dV^T of the tile, is transposed once. All five products are one routine,
-// register_block.h's, and in none of them does a sum run across lanes:
+// stays close, K^T, V^T, dK^T and dV^T of the tile, is transposed once. All five products are one
+// routine, register_block.h's, and in none of them does a sum run across lanes:
 //
 //   S     = Q K^T        a row of it for each query, as deep as d
 //   dP    = dO V^T       likewise
 //   dV^T += dO^T P       a row for each column of dO, as deep as there are queries
 //   dK^T += Q^T dS       likewise
-//   dQ   += dS K         a row for each query, as deep as there are keys: here columns are in the lanes
+//   dQ   += dS K         a row for each query, as deep as there are keys: columns are in the lanes
 //
 // Each of them is a function of its own, or their loops would compete for registers.
 #ifndef ATTN_SIMD_TILE_H
@@ -18,7 +18,7 @@
 #include "chapters/02-online-softmax/register_block.h"
 #include "chapters/05-backward/stages.h"
 
-// What lies in the lanes of a register block: the keys of a tile, or in dQ that many columns of a row.
+// What lies in the lanes of a register block: the keys of a tile, or as many columns of a row of dQ.
 enum { TILE_KEYS = BLOCK_QUERIES, COLUMNS = BLOCK_QUERIES };
 
 typedef struct tile {
@@ -26,8 +26,8 @@ typedef struct tile {
     attn_band band;
     int d;
     float scale;
-    int j0, j1; // keys [j0, j1)
-    int i0, i1; // queries [i0, i1) of one query head; row i0 is what the next five point at:
+    int j0, j1;             // keys [j0, j1)
+    int i0, i1;             // queries [i0, i1) of a query head; the next five point at row i0
     const float *q, *d_o;   // [.][d]
     const float *lse, *sum; // [.], L and D
     float *dq;              // [.][COLUMNS], and further columns dq_panel floats on
@@ -46,8 +46,8 @@ static size_t queries(const tile *t) {
     return (size_t)(t->i1 - t->i0);
 }
 
-// out += a b, otherwise as product() in register_block.h. A multiplication by 1 costs nothing: it is exact,
-// and compilers leave it out.
+// out += a b, otherwise as product() in register_block.h. The multiplication by 1 costs nothing: it is
+// exact, and compilers leave it out.
 VECTOR_INLINE void add_product(size_t rows, size_t depth, const float *a, size_t a_row, size_t a_k,
                                const float *b, float *out) {
     vfloat one[VECTORS];
@@ -56,8 +56,9 @@ VECTOR_INLINE void add_product(size_t rows, size_t depth, const float *a, size_t
     product(rows, depth, a, a_row, a_k, b, one, out);
 }
 
-// P = e^(scale S - L). The difference is taken before it is multiplied by log2(e): it is small where P is
-// not, and then so is what rounding does to it. Rounded up it may be above 0; P is not above 1.
+// P = e^(scale S - L). The difference is taken before it is multiplied by log2(e): it is small where P
+// is not, and then so is what rounding does to it. No score is above L. If it seems so, both are
+// rounded; and far off, if they are large: such a P is 1.
 VECTOR_NOINLINE void weights(const tile *t) {
     const size_t d = (size_t)t->d, rows = queries(t);
     const float scale = t->scale, *lse = t->lse;
@@ -124,8 +125,9 @@ VECTOR_NOINLINE int all_finite(const float *x, size_t count) {
     return zero == 0;
 }
 
-// The last three products give a masked pair the factor 0. That leaves no trace, unless the other factor is
-// infinite or NaN: a row of Q or dO whose query does not see all keys, a row of K that not all see.
+// The last three products give a masked pair the factor 0. That leaves no trace, unless the other
+// factor is infinite or NaN: a row of Q or dO whose query does not see all keys of the tile, or a row
+// of K that not all its queries see.
 static int products_would_leak(const tile *t) {
     const size_t d = (size_t)t->d, keys = (size_t)(t->j1 - t->j0);
     return !all_finite(t->q, queries(t) * d) || !all_finite(t->d_o, queries(t) * d) ||

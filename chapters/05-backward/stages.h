@@ -2,7 +2,7 @@
 #ifndef ATTN_CHAPTER5_STAGES_H
 #define ATTN_CHAPTER5_STAGES_H
 
-#include "chapters/02-online-softmax/stages.h" // the forward passes, online-tiled's and online-simd's
+#include "chapters/02-online-softmax/stages.h" // the forward passes: online-tiled's, online-simd's
 
 attn_status recompute_backward(const attn_problem *, const attn_tensors *, void *const *buffer);
 int recompute_tile_keys(const attn_problem *);
@@ -17,8 +17,8 @@ double recompute_simd_backward_flops(const attn_problem *);
 // D_i = sum_c dO_ic O_ic, a number a query row: d [B][H][q_len].
 void row_sums(const attn_problem *, const attn_tensors *, float *d);
 
-// A key head and the query heads that share it. These are neighbours, so that row i of the g-th of them
-// is row g * q_len + i here.
+// A key head and the query heads that share it. These are neighbours, so that row i of the g-th of
+// them is row g * q_len + i here.
 typedef struct key_head {
     const float *k, *v; // [kv_len][d]
     float *dk, *dv;
@@ -46,8 +46,8 @@ static inline key_head key_head_of(const attn_problem *p, const attn_tensors *t,
     return view;
 }
 
-// Queries [first, end) that see at least one of the keys [j0, j1); none when first >= end. Both bounds
-// of the band move by one from query to query, so these have no gap.
+// Queries [first, end) that see at least one of the keys [j0, j1); none when first >= end. Both
+// bounds of the band move by one from query to query, so there are no gaps.
 typedef struct query_range {
     int first, end;
 } query_range;
@@ -78,8 +78,8 @@ static inline tile_totals totals_of_tiles(const attn_problem *p, int bc) {
     return sum;
 }
 
-// The bytes of a backward pass in tiles of bc keys, but for those of dQ, in the papers' two-level model:
-// a tile of keys, with its dK and dV, is on the chip while all queries that see it pass by.
+// The bytes of a backward pass in tiles of bc keys, but for those of dQ, in the papers' two-level
+// model: a tile of keys, with its dK and dV, is on the chip while all queries that see it pass by.
 static inline void backward_model(const attn_problem *p, int bc, attn_traffic *traffic) {
     const tile_totals tiles = totals_of_tiles(p, bc);
     const uint64_t row = 4 * (uint64_t)p->head_dim, kv = 4 * attn_kv_elements(p);

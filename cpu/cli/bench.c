@@ -1,8 +1,8 @@
 // bench.c -- attention bench: the host's stages as fractions of what this machine's FMA units do.
 //
 // Absolute times say little on a machine whose clock and neighbours change from minute to minute. So
-// each round times the FMA probe and every stage in turn, each rate is divided by that of the probe right
-// before a forward pass, or right after a backward pass, and the medians over the rounds are shown.
+// each round times the FMA probe and every stage in turn, each rate is divided by that of the probe
+// next to it, before a forward and after a backward pass, and the medians over the rounds are shown.
 #include "cpu/cli/bench.h"
 #include "cpu/cli/generated.h"
 #include "cpu/fma_probe.h"
@@ -43,7 +43,7 @@ static void use_threads(int threads) {
 #endif
 }
 
-// What a pass does for a pair that see each other, whatever a stage executes: two products, and five.
+// Products that a pass is counted for, whatever a stage executes.
 static const double products[2] = {[ATTN_FORWARD] = 2, [ATTN_BACKWARD] = 5};
 
 // One pass of one stage on one problem: medians over the rounds.
