@@ -30,103 +30,114 @@ static attn_problem whole_problem(int which, int64_t *parts) {
 enum { Q, K, V, O, LSE, TENSORS };
 static const char *const names[TENSORS] = {"q", "k", "v", "o", "lse"};
 
-typedef struct part {
-    void *there;     // on the device
-    uint64_t before; // bytes that do not exist
-} part;
+// The last part on the device.
+typedef struct last_part {
+    const attn_loaded_stage *row;
+    const attn_device *device;
+    attn_problem whole, small; // small: of the last part alone
+    int64_t parts;
+    void *tensor[TENSORS], *buffer[ATTN_MAX_BUFFERS]; // what there is of each
+    size_t bytes[TENSORS];
+    attn_tensors tensors;            // where they would begin
+    void *buffers[ATTN_MAX_BUFFERS]; // likewise
+} last_part;
 
+static void set_sizes(const attn_problem *p, size_t bytes[TENSORS]) {
+    const size_t q = 4 * attn_q_elements(p), kv = 4 * attn_kv_elements(p);
+    const size_t sizes[TENSORS] = {q, kv, kv, q, 4 * attn_rows(p)};
+    memcpy(bytes, sizes, sizeof sizes);
+}
+
+// Allocates the last `bytes` of `whole`. *begin is where all of it would begin: nothing is there, and C
+// knows no such pointer, so it goes through a number.
 static attn_status allocate(const attn_device *device, const char *name, uint64_t whole,
-                            uint64_t bytes, part *p) {
-    p->before = whole - bytes;
-    return device->allocate(name, bytes, &p->there);
+                            uint64_t bytes, void **memory, void **begin) {
+    ATTN_TRY(device->allocate(name, bytes, memory));
+    *begin = (void *)((uintptr_t)*memory - (whole - bytes));
+    return attn_ok();
 }
 
-// Where the whole would begin. Nothing is there, so this is no pointer that C knows: it goes through a number.
-static void *whole_of(const part *p) {
-    return (void *)((uintptr_t)p->there - p->before);
-}
-
-static int is_near(const float *a, const float *b, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!(fabsf(a[i] - b[i]) <= 1e-5f * (1 + fabsf(b[i])))) return 0;
-    return 1;
-}
-
-// Runs the last part: `small` is the problem of that alone, `expected` what comes out of it.
-static attn_status run(const attn_loaded_stage *row, const attn_problem *whole, int64_t parts,
-                       const attn_problem *small, const attn_inputs *inputs,
-                       const attn_run *expected) {
-    const attn_device *device = row->module->device;
-    const uint64_t q = 4 * attn_q_elements(small), kv = 4 * attn_kv_elements(small);
-    const uint64_t bytes[TENSORS] = {q, kv, kv, q, 4 * attn_rows(small)};
-    const uint64_t all_q = 4 * attn_q_elements(whole), all_kv = 4 * attn_kv_elements(whole);
-    const uint64_t all[TENSORS] = {all_q, all_kv, all_kv, all_q, 4 * attn_rows(whole)};
-    part tensor[TENSORS], buffer[ATTN_MAX_BUFFERS];
-    void *buffers[ATTN_MAX_BUFFERS];
-    attn_buffer need[ATTN_MAX_BUFFERS];
-    const int count = row->stage->buffers ? row->stage->buffers(whole, ATTN_FORWARD, need) : 0;
-    for (int i = 0; i < TENSORS; i++)
-        ATTN_TRY(allocate(device, names[i], all[i], bytes[i], &tensor[i]));
-    for (int i = 0; i < count; i++) {
-        ATTN_TRY(allocate(device, need[i].name, need[i].bytes, need[i].bytes / (uint64_t)parts,
-                          &buffer[i]));
-        buffers[i] = whole_of(&buffer[i]);
-    }
+static attn_status set_up(last_part *l, const attn_inputs *inputs) {
+    const attn_stage *stage = l->row->stage;
     const float *const data[] = {inputs->q, inputs->k, inputs->v};
-    for (int i = Q; i <= V; i++) ATTN_TRY(device->upload(tensor[i].there, data[i], bytes[i]));
+    size_t all[TENSORS];
+    void *begin[TENSORS];
+    attn_buffer need[ATTN_MAX_BUFFERS];
+    set_sizes(&l->whole, all);
+    set_sizes(&l->small, l->bytes);
+    for (int i = 0; i < TENSORS; i++) {
+        ATTN_TRY(allocate(l->device, names[i], all[i], l->bytes[i], &l->tensor[i], &begin[i]));
+        if (i <= V) ATTN_TRY(l->device->upload(l->tensor[i], data[i], l->bytes[i]));
+    }
+    l->tensors.q = begin[Q], l->tensors.k = begin[K], l->tensors.v = begin[V];
+    l->tensors.o = begin[O], l->tensors.lse = begin[LSE];
+    const int count = stage->buffers ? stage->buffers(&l->whole, ATTN_FORWARD, need) : 0;
+    for (int i = 0; i < count; i++)
+        ATTN_TRY(allocate(l->device, need[i].name, need[i].bytes,
+                          need[i].bytes / (uint64_t)l->parts, &l->buffer[i], &l->buffers[i]));
+    return attn_ok();
+}
 
+static attn_status compute(last_part *l) {
     char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)parts);
-    const attn_tensors tensors = {.q = whole_of(&tensor[Q]),
-                                  .k = whole_of(&tensor[K]),
-                                  .v = whole_of(&tensor[V]),
-                                  .o = whole_of(&tensor[O]),
-                                  .lse = whole_of(&tensor[LSE])};
+    attn_traffic traffic;
+    snprintf(text, sizeof text, "%lld", (long long)l->parts);
+    l->device->reset_traffic();
     setenv("EMULATED_LAST", text, 1);
-    device->reset_traffic();
-    attn_status status = row->stage->forward(whole, &tensors, buffers);
+    const attn_status status = l->row->stage->forward(&l->whole, &l->tensors, l->buffers);
     unsetenv("EMULATED_LAST");
     ATTN_TRY(status);
-    attn_traffic traffic;
-    device->traffic(&traffic);
-    if (attn_traffic_total(&traffic).written == 0)
-        return attn_error(ATTN_UNSUPPORTED, "%s has fewer blocks than that", row->stage->name);
+    l->device->traffic(&traffic);
+    if (attn_traffic_total(&traffic).written > 0) return attn_ok();
+    return attn_error(ATTN_UNSUPPORTED, "%s has fewer blocks than that", l->row->stage->name);
+}
 
-    float *o = malloc(bytes[O]), *lse = malloc(bytes[LSE]);
-    status = o && lse ? attn_ok() : attn_error(ATTN_NO_MEMORY, "no memory for the results");
-    if (status.code == ATTN_OK) status = device->download(o, tensor[O].there, bytes[O]);
-    if (status.code == ATTN_OK) status = device->download(lse, tensor[LSE].there, bytes[LSE]);
-    if (status.code == ATTN_OK && !(is_near(o, expected->out.o, attn_q_elements(small)) &&
-                                    is_near(lse, expected->out.lse, attn_rows(small))))
-        status = attn_error(ATTN_DEVICE, "%s: the last part of O or L is not what it is alone",
-                            row->stage->name);
-    free(o);
-    free(lse);
-    for (int i = 0; i < TENSORS; i++) device->release(tensor[i].there);
-    for (int i = 0; i < count; i++) device->release(buffer[i].there);
+// Does tensor i hold what the same problem alone gave?
+static attn_status compare(const last_part *l, int i, const float *expected) {
+    float *got = malloc(l->bytes[i]);
+    attn_status status = got ? l->device->download(got, l->tensor[i], l->bytes[i])
+                             : attn_error(ATTN_NO_MEMORY, "no memory");
+    for (size_t e = 0; e < l->bytes[i] / 4 && status.code == ATTN_OK; e++)
+        if (!(fabsf(got[e] - expected[e]) <= 1e-5f * (1 + fabsf(expected[e]))))
+            status = attn_error(ATTN_DEVICE, "%s: %s[%zu] of the last part is %g, and alone %g",
+                                l->row->stage->name, names[i], e, got[e], expected[e]);
+    free(got);
     return status;
 }
 
+static attn_status run(last_part *l, const attn_inputs *inputs, const attn_run *alone) {
+    ATTN_TRY(set_up(l, inputs));
+    ATTN_TRY(compute(l));
+    ATTN_TRY(compare(l, O, alone->out.o));
+    return compare(l, LSE, alone->out.lse);
+}
+
 attn_status last_part_run(const attn_loaded_stage *row, int which) {
+    static last_part l; // large
     const char *kind = row->module->device->kind;
     if (strcmp(kind, "emulator") != 0 && strcmp(kind, "check") != 0)
         return attn_error(ATTN_UNSUPPORTED, "%s runs all of a launch", kind);
-    int64_t parts;
-    attn_problem whole = whole_problem(which, &parts);
-    if (row->stage->features & ATTN_HAS_TILE_SIZES)
-        whole.bc = 64; // one slice: nothing lies behind all heads
-    test_case c = {.problem = whole, .kind = ATTN_INPUT_NORMAL, .seed = 5};
-    c.problem.heads = c.problem.kv_heads = 1, c.problem.q_len = 64;
-    ATTN_TRY(attn_stage_supports(row->stage, &whole, ATTN_FORWARD));
+    memset(&l, 0, sizeof l);
+    l.row = row, l.device = row->module->device;
+    l.whole = whole_problem(which, &l.parts);
+    // One slice of the keys, where there are slices: partial results of more would lie behind all heads'.
+    if (row->stage->features & ATTN_HAS_TILE_SIZES) l.whole.bc = 64;
+    ATTN_TRY(attn_stage_supports(row->stage, &l.whole, ATTN_FORWARD));
+    l.small = l.whole;
+    l.small.heads = l.small.kv_heads = 1, l.small.q_len = 64;
+
+    const test_case c = {.problem = l.small, .kind = ATTN_INPUT_NORMAL, .seed = 5};
     test_input input = test_input_make(&c);
     attn_inputs inputs = test_inputs(&input);
     inputs.d_o = NULL;
     attn_run alone;
-    attn_status status = attn_run_stage(row, &c.problem, &inputs, 1, &alone);
+    attn_status status = attn_run_stage(row, &l.small, &inputs, 1, &alone);
     if (status.code == ATTN_OK) {
-        status = run(row, &whole, parts, &c.problem, &inputs, &alone);
+        status = run(&l, &inputs, &alone);
         attn_run_free(&alone);
     }
+    for (int i = 0; i < TENSORS; i++) l.device->release(l.tensor[i]);
+    for (int i = 0; i < ATTN_MAX_BUFFERS; i++) l.device->release(l.buffer[i]);
     test_input_free(&input);
     return status;
 }

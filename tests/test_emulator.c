@@ -270,8 +270,8 @@ START_TEST(test_dram_is_right) {
 }
 END_TEST
 
-// A stage's launch on the check build, line by line as plots/data/requests.csv has it, and by formula: q-outer has
-// tiles of 128 x 64 here, and 4 warps a block.
+// A stage's launch on the check build, as plots/data/requests.csv has it, and by formula: q-outer has tiles
+// of 128 x 64 here, and 4 warps a block.
 START_TEST(test_requests_are_right) {
     const int heads = 2, n = 512, d = 64, query_tiles = n / 128, warps = 4;
     static char output[OUTPUT], csv[OUTPUT];

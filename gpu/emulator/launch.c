@@ -78,8 +78,8 @@ static attn_status check_shape(const char *kernel, uint3 grid, uint3 block, size
     return attn_ok();
 }
 
-// EMULATED_LAST=n: of each launch only the last n-th of the blocks is run; a test computes the last of n heads
-// so, where not even the tensors of all would fit into memory.
+// EMULATED_LAST=n: of each launch only the last n-th of the blocks is run. So a test computes the last of
+// n heads, whose tensors would not all fit into memory.
 static long first_block(long blocks) {
     const char *text = getenv("EMULATED_LAST");
     const long parts = text ? atol(text) : 0;
