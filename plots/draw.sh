@@ -12,7 +12,7 @@ if ! command -v gnuplot > /dev/null 2>&1; then
 fi
 mkdir -p "$folder" || exit 1
 for script in plots/traffic.gp plots/traffic-backward.gp plots/tiles.gp plots/memory.gp plots/memory-training.gp plots/time.gp \
-    plots/time-backward.gp plots/roofline.gp; do
+    plots/time-backward.gp plots/masks.gp plots/roofline.gp; do
     name=$(basename "$script" .gp)
     gnuplot -e "kind = 'svg'; set output '$folder/$name.svg'" "$script" || exit 1
     # Its SVG draws hollow points with lines of one width, thinner than all others.

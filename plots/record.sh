@@ -67,5 +67,10 @@ masks() { # masks WINDOW OPTIONS...
         masks 0 $sizes --causal 1
         for window in 256 1024; do masks $window $sizes --causal 1; done
     done
+    for n in 1024 2048 4096 8192 16384; do # for plots/masks.gp
+        masks 0 --batch 1 --heads 16 --n $n
+        masks 0 --batch 1 --heads 16 --n $n --causal 1
+        masks 256 --batch 1 --heads 16 --n $n --causal 1
+    done
 } > "$work/rows"
 finish masks "$(cat "$work/names"),window"

@@ -3,7 +3,7 @@
 # that data/requests.csv lacks is an error: make requests.
 BEGIN {
     H200 = "recorded/requests-h200.csv"; CHECK = "data/requests.csv"
-    print "| pass | kernel | loaded | copied | load counter | stored | passes read | written | conflicts |"
+    print "| pass | kernel | loaded | copied | H200: loads and copies | stored | passes read | written | conflicts |"
     print "|---|---|---:|---:|---:|---:|---:|---:|---:|"
     for (row = 1; row <= load(H200); row++) {
         launch = ""
@@ -14,8 +14,9 @@ BEGIN {
         loaded = counted("load_sectors")
         copied = counted("copy_sectors")
         line = "| " cell[H200, row, "stage"] " " cell[H200, row, "pass"] " | `" kernel(cell[H200, row, "kernel"]) "` | "
-        line = line loaded " | " beside(copied, recorded("copy_sectors"))
-        line = line " | " beside(loaded + 9 * copied / 8, recorded("global_load_sectors"))
+        line = line loaded " | " copied
+        # The H200's counter has copies in it, weighed in a way that we do not know: shown, not compared.
+        line = line " | " (copied > 0 ? recorded("global_load_sectors") : beside(loaded, recorded("global_load_sectors")))
         line = line " | " beside(counted("store_sectors"), recorded("global_store_sectors"))
         line = line " | " beside(counted("shared_load_passes"), recorded("shared_load_passes"))
         line = line " | " beside(counted("shared_store_passes"), recorded("shared_store_passes"))
