@@ -254,10 +254,44 @@ attn_status attn_case_load(const char *folder, attn_case *loaded) {
 }
 
 void attn_case_free(attn_case *loaded) {
-    float *const tensors[] = {loaded->q,   loaded->k,  loaded->v,  loaded->o, loaded->lse,
-                              loaded->d_o, loaded->dq, loaded->dk, loaded->dv};
+    void *const tensors[] = {loaded->q,   loaded->k,    loaded->v,     loaded->o,
+                             loaded->lse, loaded->d_o,  loaded->dq,    loaded->dk,
+                             loaded->dv,  loaded->bias, loaded->dbias, loaded->mask};
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) free(tensors[i]);
     memset(loaded, 0, sizeof *loaded);
+}
+
+// ---- a case made up ----
+
+static attn_status make_random(attn_input_kind kind, uint64_t seed, int with_d_o, attn_case *c) {
+    const attn_problem *p = &c->problem;
+    const size_t q = attn_q_elements(p), kv = attn_kv_elements(p);
+    const size_t bias = attn_bias_elements(p), mask = attn_mask_elements(p);
+    c->q = malloc(4 * q + 1), c->k = malloc(4 * kv + 1), c->v = malloc(4 * kv + 1);
+    c->d_o = with_d_o ? malloc(4 * q + 1) : NULL;
+    c->bias = p->bias_heads != 0 ? malloc(4 * bias + 1) : NULL;
+    c->mask = p->mask_heads != 0 ? malloc(mask + 1) : NULL;
+    if (!c->q || !c->k || !c->v || (with_d_o && !c->d_o) || (p->bias_heads != 0 && !c->bias) ||
+        (p->mask_heads != 0 && !c->mask))
+        return attn_error(ATTN_NO_MEMORY, "the problem's tensors need %.1f MB of memory",
+                          4e-6 * ((with_d_o ? 2.0 : 1.0) * (double)q + 2.0 * (double)kv +
+                                  (double)bias + (double)mask / 4));
+    attn_input_fill(kind, seed, p, c->q, c->k, c->v, c->d_o);
+    attn_input_fill_scores(seed, p, c->bias, c->mask);
+    return attn_ok();
+}
+
+attn_status attn_case_random(const attn_problem *problem, attn_input_kind kind, uint64_t seed,
+                             int with_d_o, attn_case *made) {
+    memset(made, 0, sizeof *made);
+    made->problem = *problem;
+    const attn_status status = make_random(kind, seed, with_d_o, made);
+    if (status.code != ATTN_OK) attn_case_free(made);
+    return status;
+}
+
+attn_inputs attn_case_inputs(const attn_case *c) {
+    return (attn_inputs){c->q, c->k, c->v, c->d_o, c->bias, c->mask};
 }
 
 // ---- results ----

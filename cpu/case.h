@@ -15,7 +15,7 @@
 #ifndef ATTN_CASE_H
 #define ATTN_CASE_H
 
-#include "cpu/problem.h"
+#include "cpu/input.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +26,8 @@ typedef struct attn_case {
     float *q, *k, *v;          // never NULL after a successful load, even when empty
     float *o, *lse;            // expected; NULL when the folder has no such file
     float *d_o, *dq, *dk, *dv; // likewise
+    float *bias, *dbias;       // likewise; a bias there is one of the problem's
+    unsigned char *mask;       // NULL without one
 } attn_case;
 
 // Loads the folder's case and checks it (attn_problem_check). On any error *loaded is all zeros.
@@ -34,6 +36,13 @@ typedef struct attn_case {
 // the file, its shape and the one expected). ATTN_NO_MEMORY.
 attn_status attn_case_load(const char *folder, attn_case *loaded);
 void attn_case_free(attn_case *loaded); // also fine on zeros
+
+// A case of random tensors (input.h): whatever the problem needs, and do if it is wanted. The same
+// promise on errors; ATTN_NO_MEMORY says how much it would take.
+attn_status attn_case_random(const attn_problem *problem, attn_input_kind kind, uint64_t seed,
+                             int with_d_o, attn_case *made);
+
+attn_inputs attn_case_inputs(const attn_case *c); // valid as long as the case is
 
 // Writes o.npy, lse.npy, dq.npy, dk.npy and dv.npy, each unless its pointer is NULL, all or none
 // (see attn_npy_write_all). Makes the folder when there is none, its parents not. ATTN_IO with the

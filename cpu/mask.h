@@ -6,16 +6,11 @@
 #ifndef ATTN_MASK_H
 #define ATTN_MASK_H
 
+#include "cpu/inline.h"
 #include "cpu/problem.h"
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#if defined(__CUDACC__)
-#define ATTN_INLINE __host__ __device__ static inline
-#else
-#define ATTN_INLINE static inline __attribute__((unused))
 #endif
 
 // Query i sees key j when  0 <= j < kv_len  and  first <= j - i < end.

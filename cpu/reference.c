@@ -198,7 +198,8 @@ attn_status attn_reference_compute(const attn_problem *problem, const float *q, 
                                    const float *v, const float *d_o, attn_reference *out) {
     memset(out, 0, sizeof *out);
     ATTN_TRY(attn_problem_check(problem));
-    const unsigned undone = ATTN_HAS_STRIDES | ATTN_HAS_VARIABLE_LENGTHS | ATTN_HAS_DROPOUT;
+    const unsigned undone = ~(unsigned)(ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_GROUPED_HEADS |
+                                        ATTN_HAS_TILE_SIZES);
     const unsigned asked = attn_problem_features(problem) & undone;
     if (asked != 0)
         return attn_error(ATTN_UNSUPPORTED,

@@ -4,11 +4,6 @@
 
 #include "cpu/modules.h"
 
-typedef struct attn_inputs {
-    const float *q, *k, *v; // shapes: problem.h
-    const float *d_o;       // NULL: forward only
-} attn_inputs;
-
 typedef struct attn_outputs {
     float *o, *lse;
     float *dq, *dk, *dv; // NULL after a forward pass alone

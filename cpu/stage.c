@@ -68,6 +68,7 @@ attn_status attn_stage_supports(const attn_stage *stage, const attn_problem *pro
     if (pass == ATTN_BACKWARD && !stage->backward)
         return attn_error(ATTN_UNSUPPORTED, "%s has no backward pass", stage->name);
     unsigned missing = attn_problem_features(problem) & ~stage->features;
+    if (pass == ATTN_FORWARD) missing &= ~(unsigned)ATTN_HAS_BIAS_GRADIENT;
     if (missing == ATTN_HAS_TILE_SIZES && stage->tiles)
         return attn_error(ATTN_UNSUPPORTED, "%s has fixed tiles: %s", stage->name, stage->tiles);
     if (missing) {

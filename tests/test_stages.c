@@ -146,7 +146,7 @@ static void prove_folder(const attn_loaded_stage *row, const char *folder,
     const attn_status status = attn_case_load(folder, &loaded);
     ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
     const test_case c = {.problem = loaded.problem, .note = folder};
-    const test_input input = {loaded.q, loaded.k, loaded.v, loaded.d_o};
+    const test_input input = {loaded.q, loaded.k, loaded.v, loaded.d_o, loaded.bias, loaded.mask};
     test_prove(row, &c, &input, &loaded, failures);
     attn_case_free(&loaded);
 }

@@ -15,20 +15,30 @@ static float *floats(size_t count) {
     return memory;
 }
 
+static test_input allocate(const attn_problem *p) {
+    const size_t q = attn_q_elements(p), kv = attn_kv_elements(p);
+    test_input input = {floats(q), floats(kv), floats(kv), floats(q), NULL, NULL};
+    if (p->bias_heads != 0) input.bias = floats(attn_bias_elements(p));
+    if (p->mask_heads != 0) input.mask = (unsigned char *)floats(attn_mask_elements(p) / 4 + 1);
+    return input;
+}
+
 test_input test_input_make(const test_case *c) {
-    const size_t q = attn_q_elements(&c->problem), kv = attn_kv_elements(&c->problem);
-    test_input input = {floats(q), floats(kv), floats(kv), floats(q)};
+    test_input input = allocate(&c->problem);
     attn_input_fill(c->kind, c->seed, &c->problem, input.q, input.k, input.v, input.d_o);
+    attn_input_fill_scores(c->seed, &c->problem, input.bias, input.mask);
     return input;
 }
 
 test_input test_input_copy(const test_input *from, const attn_problem *problem) {
     const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
-    test_input to = {floats(q), floats(kv), floats(kv), floats(q)};
+    test_input to = allocate(problem);
     memcpy(to.q, from->q, 4 * q);
     memcpy(to.k, from->k, 4 * kv);
     memcpy(to.v, from->v, 4 * kv);
     memcpy(to.d_o, from->d_o, 4 * q);
+    if (to.bias) memcpy(to.bias, from->bias, 4 * attn_bias_elements(problem));
+    if (to.mask) memcpy(to.mask, from->mask, attn_mask_elements(problem));
     return to;
 }
 
@@ -37,12 +47,13 @@ void test_input_free(test_input *input) {
     free(input->k);
     free(input->v);
     free(input->d_o);
+    free(input->bias);
+    free(input->mask);
     memset(input, 0, sizeof *input);
 }
 
 attn_inputs test_inputs(const test_input *input) {
-    attn_inputs inputs = {input->q, input->k, input->v, input->d_o};
-    return inputs;
+    return (attn_inputs){input->q, input->k, input->v, input->d_o, input->bias, input->mask};
 }
 
 // ---- saying what it was --------------------------------------------------------------------------------

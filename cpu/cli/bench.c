@@ -3,6 +3,7 @@
 // Absolute times say little on a machine whose clock and neighbours change from minute to minute. So
 // each round times the FMA probe and every stage in turn, each stage's rate is divided by the probe's of
 // the same round, and the medians over the rounds are shown.
+#include "cpu/case.h"
 #include "cpu/cli/bench.h"
 #include "cpu/cli/generated.h"
 #include "cpu/fma_probe.h"
@@ -171,11 +172,9 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
                              const attn_problem *problem, int threads, text *t, int *disturbed) {
     figures stage[MAX_STAGES];
     int count = 0;
-    const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
-    float *data = malloc(4 * (q + 2 * kv) + 1);
-    if (!data) return attn_error(ATTN_NO_MEMORY, "no memory for q, k and v");
-    const attn_inputs inputs = {data, data + q, data + q + kv, NULL};
-    attn_input_fill(o->input, o->seed, problem, data, data + q, data + q + kv, NULL);
+    attn_case random;
+    ATTN_TRY(attn_case_random(problem, o->input, o->seed, 0, &random));
+    const attn_inputs inputs = attn_case_inputs(&random);
     for (int i = 0; i < modules->stage_count && count < MAX_STAGES; i++)
         if (strcmp(modules->stage[i].module->device->kind, "host") == 0) {
             stage[count].row = &modules->stage[i];
@@ -186,7 +185,7 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
         add_figures(t, o, problem, threads, &stage[i]);
         *disturbed |= is_disturbed(&stage[i], threads);
     }
-    free(data);
+    attn_case_free(&random);
     return attn_ok();
 }
 

@@ -53,7 +53,7 @@ static attn_status choose_stage(const attn_modules *modules, const attn_options 
 static attn_status run_case(const attn_options *o, const attn_case *loaded) {
     static attn_modules modules;
     const attn_loaded_stage *row = NULL;
-    const attn_inputs inputs = {loaded->q, loaded->k, loaded->v, loaded->d_o};
+    const attn_inputs inputs = attn_case_inputs(loaded);
     attn_run run;
     ATTN_TRY(attn_load_devices(o->device, &modules));
     ATTN_TRY(choose_stage(&modules, o, &loaded->problem, loaded->d_o ? ATTN_BACKWARD : ATTN_FORWARD,
