@@ -7,7 +7,7 @@
 static const float *output_of(const attn_outputs *out, int result) {
     const float *const outputs[ATTN_RESULTS] = {
         [ATTN_RESULT_O] = out->o,   [ATTN_RESULT_LSE] = out->lse, [ATTN_RESULT_DQ] = out->dq,
-        [ATTN_RESULT_DK] = out->dk, [ATTN_RESULT_DV] = out->dv,
+        [ATTN_RESULT_DK] = out->dk, [ATTN_RESULT_DV] = out->dv,   [ATTN_RESULT_DBIAS] = out->dbias,
     };
     return outputs[result];
 }
@@ -54,12 +54,11 @@ attn_status attn_trial_begin(const attn_modules *modules, const attn_problem *pr
         const float *const values[ATTN_RESULTS] = {
             [ATTN_RESULT_O] = expected->o,   [ATTN_RESULT_LSE] = expected->lse,
             [ATTN_RESULT_DQ] = expected->dq, [ATTN_RESULT_DK] = expected->dk,
-            [ATTN_RESULT_DV] = expected->dv,
+            [ATTN_RESULT_DV] = expected->dv, [ATTN_RESULT_DBIAS] = expected->dbias,
         };
         memcpy(trial->expected, values, sizeof values);
     }
-    ATTN_TRY(attn_reference_compute(problem, inputs->q, inputs->k, inputs->v, inputs->d_o,
-                                    &trial->reference));
+    ATTN_TRY(attn_reference_compute(problem, inputs, &trial->reference));
     attn_status status = measure_naive(modules, trial);
     if (status.code != ATTN_OK) attn_trial_free(trial);
     return status;

@@ -6,25 +6,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { Q, K, V, O, LSE, D_O, DQ, DK, DV, TENSORS };
+// From D_O on: of the backward pass.
+enum { Q, K, V, O, LSE, BIAS, MASK, Q_CUMULATIVE, KV_CUMULATIVE, D_O, DQ, DK, DV, DBIAS, TENSORS };
 enum { MAX_REPEATS = 64 };
-static const char *const tensor_name[TENSORS] = {"q", "k", "v", "o", "lse", "do", "dq", "dk", "dv"};
+static const char *const tensor_name[TENSORS] = {
+    [Q] = "q",
+    [K] = "k",
+    [V] = "v",
+    [O] = "o",
+    [LSE] = "lse",
+    [BIAS] = "bias",
+    [MASK] = "mask",
+    [D_O] = "do",
+    [DQ] = "dq",
+    [DK] = "dk",
+    [DV] = "dv",
+    [DBIAS] = "dbias",
+    [Q_CUMULATIVE] = "q_cumulative",
+    [KV_CUMULATIVE] = "kv_cumulative",
+};
 
 // Everything of one call that lives on the device.
 typedef struct device_side {
     const attn_device *device;
-    size_t bytes[TENSORS];
+    const attn_problem *problem;
+    size_t bytes[TENSORS]; // with what lies between the elements of a strided one
     void *tensor[TENSORS];
     void *buffer[2 * ATTN_MAX_BUFFERS]; // the forward pass' buffers, then the backward pass'
     int buffers;
     attn_tensors tensors;
 } device_side;
 
-static void set_sizes(size_t bytes[TENSORS], const attn_problem *problem) {
-    const size_t q = sizeof(float) * attn_q_elements(problem);
-    const size_t kv = sizeof(float) * attn_kv_elements(problem);
-    const size_t sizes[TENSORS] = {q, kv, kv, q, sizeof(float) * attn_rows(problem), q, q, kv, kv};
-    memcpy(bytes, sizes, sizeof sizes);
+static void set_sizes(size_t bytes[TENSORS], const attn_problem *p) {
+    const attn_layout layout = attn_layout_of(p);
+    memset(bytes, 0, TENSORS * sizeof bytes[0]);
+    bytes[Q] = bytes[DQ] = sizeof(float) * attn_q_extent(p, layout.q);
+    bytes[K] = bytes[DK] = sizeof(float) * attn_kv_extent(p, layout.k);
+    bytes[V] = bytes[DV] = sizeof(float) * attn_kv_extent(p, layout.v);
+    bytes[O] = bytes[D_O] = sizeof(float) * attn_q_extent(p, layout.o);
+    bytes[LSE] = sizeof(float) * attn_rows(p);
+    bytes[BIAS] = sizeof(float) * attn_bias_elements(p);
+    bytes[DBIAS] = p->bias_gradient ? bytes[BIAS] : 0;
+    bytes[MASK] = attn_mask_elements(p);
+    if (p->sequences != 0)
+        bytes[Q_CUMULATIVE] = bytes[KV_CUMULATIVE] = sizeof(int32_t) * (size_t)(p->sequences + 1);
+}
+
+static int has_tensor(const attn_problem *p, int tensor, int passes) {
+    if (tensor == BIAS || tensor == DBIAS)
+        return p->bias_heads != 0 && (tensor == BIAS || (p->bias_gradient && passes == 2));
+    if (tensor == MASK) return p->mask_heads != 0;
+    if (tensor == Q_CUMULATIVE || tensor == KV_CUMULATIVE) return p->sequences != 0;
+    return tensor < D_O || passes == 2;
 }
 
 uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
@@ -52,7 +85,8 @@ attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *prob
     const int passes = backward ? 2 : 1;
     set_sizes(bytes, problem);
     double need = 0, extra = 0;
-    for (int i = 0; i < (passes == 2 ? TENSORS : D_O); i++) need += (double)bytes[i];
+    for (int i = 0; i < TENSORS; i++)
+        if (has_tensor(problem, i, passes)) need += (double)bytes[i];
     for (int pass = 0; pass < passes; pass++)
         extra += (double)attn_extra_bytes(row->stage, problem, (attn_pass)pass, NULL);
     const uint64_t free_bytes = row->module->device->free_bytes();
@@ -85,20 +119,122 @@ static attn_status allocate_buffers(device_side *side, const attn_stage *stage,
     return attn_ok();
 }
 
+// ---- strides: between a contiguous array on the host and a tensor's memory ----
+
+typedef struct view {
+    attn_stride stride;
+    int64_t heads, rows;
+    int strided; // 0: the memory is the array
+} view;
+
+static view view_of(const attn_problem *p, int tensor) {
+    const attn_layout layout = attn_layout_of(p);
+    const int strided =
+        (attn_problem_features(p) & (ATTN_HAS_STRIDES | ATTN_HAS_VARIABLE_LENGTHS)) != 0;
+    switch (tensor) {
+    case Q:
+    case DQ:
+        return (view){layout.q, p->heads, p->q_len, strided};
+    case K:
+    case DK:
+        return (view){layout.k, p->kv_heads, p->kv_len, strided};
+    case V:
+    case DV:
+        return (view){layout.v, p->kv_heads, p->kv_len, strided};
+    case O:
+    case D_O:
+        return (view){layout.o, p->heads, p->q_len, strided};
+    default:
+        return (view){.strided = 0};
+    }
+}
+
+// Row number `row` of [batch][heads][rows], in elements from the memory's start.
+static size_t row_at(view v, size_t row) {
+    const size_t rows = (size_t)v.rows, heads = (size_t)v.heads;
+    return row / rows / heads * (size_t)v.stride.batch +
+           row / rows % heads * (size_t)v.stride.head + row % rows * (size_t)v.stride.row;
+}
+
+static attn_status upload(const device_side *side, int tensor, const void *host) {
+    const view v = view_of(side->problem, tensor);
+    const size_t bytes = side->bytes[tensor], d = (size_t)side->problem->head_dim;
+    if (!v.strided) return side->device->upload(side->tensor[tensor], host, bytes);
+    float *memory = malloc(bytes + 1);
+    if (!memory)
+        return attn_error(ATTN_NO_MEMORY, "%s needs %.1f MB of memory", tensor_name[tensor],
+                          (double)bytes / 1e6);
+    memset(memory, 0xff, bytes); // NaN
+    const size_t rows = (size_t)side->problem->batch * (size_t)v.heads * (size_t)v.rows;
+    for (size_t row = 0; row < rows; row++)
+        memcpy(memory + row_at(v, row), (const float *)host + row * d, sizeof(float) * d);
+    const attn_status status = side->device->upload(side->tensor[tensor], memory, bytes);
+    free(memory);
+    return status;
+}
+
+static attn_status gather(const device_side *side, int tensor, float *memory, float *host) {
+    const view v = view_of(side->problem, tensor);
+    const size_t d = (size_t)side->problem->head_dim;
+    const size_t rows = (size_t)side->problem->batch * (size_t)v.heads * (size_t)v.rows;
+    for (size_t row = 0; row < rows; row++) {
+        memcpy(host + row * d, memory + row_at(v, row), sizeof(float) * d);
+        memset(memory + row_at(v, row), 0xff, sizeof(float) * d);
+    }
+    for (size_t at = 0; at < side->bytes[tensor]; at++) // fresh memory is 0xff, and nobody's
+        if (((const unsigned char *)memory)[at] != 0xff)
+            return attn_error(ATTN_DEVICE, "%s was written between its rows, at element %zu",
+                              tensor_name[tensor], at / sizeof(float));
+    return attn_ok();
+}
+
+static attn_status fetch(const device_side *side, int tensor, float **host) {
+    const int strided = view_of(side->problem, tensor).strided;
+    const size_t bytes = side->bytes[tensor]; // at least those of the contiguous array
+    float *memory = malloc(bytes + 1);        // + 1: an empty tensor is not NULL
+    *host = strided ? malloc(bytes + 1) : memory;
+    attn_status status = attn_error(ATTN_NO_MEMORY, "%s needs %.1f MB of memory",
+                                    tensor_name[tensor], (double)bytes / 1e6);
+    if (memory && *host) status = side->device->download(memory, side->tensor[tensor], bytes);
+    if (!strided) return status;
+    if (status.code == ATTN_OK) status = gather(side, tensor, memory, *host);
+    free(memory);
+    return status;
+}
+
 static attn_status fill_device(device_side *side, const attn_stage *stage,
                                const attn_problem *problem, const attn_inputs *inputs) {
     const int passes = inputs->d_o ? 2 : 1;
-    const float *source[TENSORS] = {inputs->q, inputs->k, inputs->v};
-    source[D_O] = inputs->d_o;
-    for (int i = 0; i < (passes == 2 ? TENSORS : D_O); i++) {
+    const void *const source[TENSORS] = {[Q] = inputs->q,
+                                         [K] = inputs->k,
+                                         [V] = inputs->v,
+                                         [BIAS] = inputs->bias,
+                                         [MASK] = inputs->mask,
+                                         [Q_CUMULATIVE] = problem->q_cumulative,
+                                         [KV_CUMULATIVE] = problem->kv_cumulative,
+                                         [D_O] = inputs->d_o};
+    for (int i = 0; i < TENSORS; i++) {
+        if (!has_tensor(problem, i, passes)) continue;
         ATTN_TRY(side->device->allocate(tensor_name[i], side->bytes[i], &side->tensor[i]));
-        if (source[i]) ATTN_TRY(side->device->upload(side->tensor[i], source[i], side->bytes[i]));
+        if (source[i]) ATTN_TRY(upload(side, i, source[i]));
     }
     for (int pass = 0; pass < passes; pass++)
         ATTN_TRY(allocate_buffers(side, stage, problem, (attn_pass)pass));
     void **t = side->tensor;
-    attn_tensors tensors = {t[Q], t[K], t[V], t[O], t[LSE], t[D_O], t[DQ], t[DK], t[DV]};
-    side->tensors = tensors;
+    side->tensors = (attn_tensors){.q = t[Q],
+                                   .k = t[K],
+                                   .v = t[V],
+                                   .o = t[O],
+                                   .lse = t[LSE],
+                                   .d_o = t[D_O],
+                                   .dq = t[DQ],
+                                   .dk = t[DK],
+                                   .dv = t[DV],
+                                   .bias = t[BIAS],
+                                   .mask = t[MASK],
+                                   .q_cumulative = t[Q_CUMULATIVE],
+                                   .kv_cumulative = t[KV_CUMULATIVE],
+                                   .dbias = t[DBIAS]};
     return attn_ok();
 }
 
@@ -141,14 +277,6 @@ static attn_status run_pass_cold(device_side *side, const attn_stage *stage,
     return status;
 }
 
-static attn_status fetch(device_side *side, int tensor, float **host) {
-    *host = malloc(side->bytes[tensor] + 1); // + 1: an empty tensor is not NULL
-    if (!*host)
-        return attn_error(ATTN_NO_MEMORY, "%s needs %.1f MB of memory", tensor_name[tensor],
-                          (double)side->bytes[tensor] / 1e6);
-    return side->device->download(*host, side->tensor[tensor], side->bytes[tensor]);
-}
-
 enum { NO_PASS = -1 };
 
 static attn_status run_all(device_side *side, const attn_loaded_stage *row,
@@ -169,7 +297,8 @@ static attn_status run_all(device_side *side, const attn_loaded_stage *row,
     if (passes == 1) return attn_ok();
     ATTN_TRY(fetch(side, DQ, &run->out.dq));
     ATTN_TRY(fetch(side, DK, &run->out.dk));
-    return fetch(side, DV, &run->out.dv);
+    ATTN_TRY(fetch(side, DV, &run->out.dv));
+    return problem->bias_gradient ? fetch(side, DBIAS, &run->out.dbias) : attn_ok();
 }
 
 static attn_status run_stage(const attn_loaded_stage *row, const attn_problem *problem,
@@ -178,7 +307,7 @@ static attn_status run_stage(const attn_loaded_stage *row, const attn_problem *p
     ATTN_TRY(attn_stage_supports(row->stage, problem, inputs->d_o ? ATTN_BACKWARD : ATTN_FORWARD));
     device_side side;
     memset(&side, 0, sizeof side);
-    side.device = row->module->device;
+    side.device = row->module->device, side.problem = problem;
     set_sizes(side.bytes, problem);
     attn_status status = run_all(&side, row, problem, inputs, repeats, cold, run);
     release_device(&side);
@@ -208,5 +337,6 @@ void attn_run_free(attn_run *run) {
     free(run->out.dq);
     free(run->out.dk);
     free(run->out.dv);
+    free(run->out.dbias);
     memset(run, 0, sizeof *run);
 }

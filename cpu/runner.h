@@ -7,6 +7,7 @@
 typedef struct attn_outputs {
     float *o, *lse;
     float *dq, *dk, *dv; // NULL after a forward pass alone
+    float *dbias;        // likewise, and without bias_gradient
 } attn_outputs;
 
 typedef struct attn_run {
@@ -20,6 +21,10 @@ typedef struct attn_run {
     double seconds[2];       // by pass, median of `repeats`; 0 where time means nothing
 } attn_run;
 
+// Puts the inputs where the problem's strides say and takes the outputs back from there: on the host
+// both are contiguous. What lies between a tensor's elements holds NaN, and a stage that writes there
+// has failed (ATTN_DEVICE).
+//
 // Runs the forward pass and, with d_o, the backward pass; each `repeats` times when timed (at least 1).
 // Outputs are poisoned with NaN before, so that what a stage leaves unwritten shows. On any error *run
 // is zero and nothing is left allocated. Free with attn_run_free.

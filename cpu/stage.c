@@ -37,8 +37,11 @@ attn_tensor_bytes attn_traffic_of(const attn_traffic *traffic, const char *name)
 
 attn_tensor_bytes attn_compulsory_bytes(const attn_problem *problem, attn_pass pass) {
     const uint64_t q = 4 * attn_q_elements(problem), kv = 4 * attn_kv_elements(problem);
+    const uint64_t bias = 4 * attn_bias_elements(problem), mask = attn_mask_elements(problem);
     attn_tensor_bytes all = {"compulsory", q + 2 * kv, q + 4 * attn_rows(problem)};
     if (pass == ATTN_BACKWARD) all.read = 2 * q + 2 * kv, all.written = q + 2 * kv; // with dO
+    if (pass == ATTN_BACKWARD && problem->bias_gradient) all.written += bias;
+    all.read += bias + mask;
     return all;
 }
 

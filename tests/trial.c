@@ -170,6 +170,8 @@ const float *test_output(const attn_run *run, attn_result result) {
         return run->out.dk;
     case ATTN_RESULT_DV:
         return run->out.dv;
+    case ATTN_RESULT_DBIAS:
+        return run->out.dbias;
     }
     return NULL;
 }
@@ -178,6 +180,8 @@ size_t test_output_elements(const attn_problem *problem, attn_result result) {
     switch (result) {
     case ATTN_RESULT_LSE:
         return attn_rows(problem);
+    case ATTN_RESULT_DBIAS:
+        return attn_bias_elements(problem);
     case ATTN_RESULT_DK:
     case ATTN_RESULT_DV:
         return attn_kv_elements(problem);
