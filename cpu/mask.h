@@ -22,6 +22,7 @@ typedef struct attn_band {
 // Lengths are below 2^30 (attn_problem_check), so the bounds of an absent mask can stand outside.
 enum { ATTN_BAND_OPEN = 1 << 30 };
 
+// Of variable lengths each sequence has its own: attn_band_of(attn_problem_of_sequence(..)).
 attn_band attn_band_of(const attn_problem *problem);
 
 // The keys that query i sees are [attn_first_key, attn_end_key): empty when first >= end.
@@ -34,7 +35,8 @@ ATTN_INLINE int attn_end_key(attn_band band, int i) {
     return end < 0 ? 0 : end > band.kv_len ? band.kv_len : end;
 }
 
-// Pairs (query, key) that see each other, in one head: what the useful FLOPs count.
+// Pairs (query, key) that see each other, in one head: what the useful FLOPs count. Of all sequences;
+// what a mask of bytes hides besides is counted.
 uint64_t attn_visible_pairs(const attn_problem *problem);
 
 #ifdef __cplusplus

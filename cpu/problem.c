@@ -289,6 +289,23 @@ size_t attn_kv_extent(const attn_problem *p, attn_stride stride) {
     return extent(p, stride, p->kv_heads, p->kv_len);
 }
 
+attn_sequence attn_sequence_of(const attn_problem *p, int64_t s) {
+    if (p->sequences == 0) return (attn_sequence){0, p->q_len, 0, p->kv_len};
+    const int32_t *q = p->q_cumulative + s, *kv = p->kv_cumulative + s;
+    return (attn_sequence){q[0], q[1] - q[0], kv[0], kv[1] - kv[0]};
+}
+
+attn_problem attn_problem_of_sequence(const attn_problem *p, int64_t s) {
+    const attn_sequence rows = attn_sequence_of(p, s);
+    const attn_layout layout = attn_layout_of(p);
+    attn_problem alone = *p;
+    alone.q_len = rows.q_len, alone.kv_len = rows.kv_len;
+    alone.sequences = 0, alone.q_cumulative = alone.kv_cumulative = NULL;
+    alone.q_stride = layout.q, alone.k_stride = layout.k;
+    alone.v_stride = layout.v, alone.o_stride = layout.o;
+    return alone;
+}
+
 uint64_t attn_score_elements(const attn_problem *p) {
     int too_large = 0;
     uint64_t n = product(p->batch, p->heads, p->q_len, p->kv_len, (uint64_t)1 << 63, &too_large);

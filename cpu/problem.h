@@ -134,6 +134,14 @@ attn_layout attn_layout_of(const attn_problem *problem);
 size_t attn_q_extent(const attn_problem *problem, attn_stride stride);
 size_t attn_kv_extent(const attn_problem *problem, attn_stride stride);
 
+// Which rows sequence number s has; without variable lengths number 0 has all. And the problem of that
+// sequence alone: its lengths, the strides in force.
+typedef struct attn_sequence {
+    int64_t q_first, q_len, kv_first, kv_len;
+} attn_sequence;
+attn_sequence attn_sequence_of(const attn_problem *problem, int64_t s);
+attn_problem attn_problem_of_sequence(const attn_problem *problem, int64_t s);
+
 // ---- the tensors of one problem on the host ----
 typedef struct attn_inputs {
     const float *q, *k, *v; // shapes: above, contiguous

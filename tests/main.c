@@ -22,6 +22,7 @@ Suite *random_suite(void);
 Suite *problem_suite(void);
 Suite *case_suite(void);
 Suite *reference_suite(void);
+Suite *features_suite(void);
 Suite *compare_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
@@ -39,6 +40,7 @@ static const struct {
     {"problem", problem_suite},
     {"case", case_suite},
     {"reference", reference_suite},
+    {"features", features_suite},
     {"compare", compare_suite},
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
