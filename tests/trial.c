@@ -57,26 +57,41 @@ attn_inputs test_inputs(const test_input *input) {
 }
 
 // ---- saying what it was --------------------------------------------------------------------------------
+static void add(char *text, size_t size, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
 void test_case_describe(const test_case *c, const attn_loaded_stage *row, char *text, size_t size) {
     const attn_problem *p = &c->problem;
     char problem[200], knobs[400];
-    int used =
-        snprintf(knobs, sizeof knobs,
-                 "--qlen %lld --kvlen %lld --batch %lld --heads %lld --kvheads %lld --dim %lld "
-                 "--scale %.9g --kind %s --seed %llu",
-                 (long long)p->q_len, (long long)p->kv_len, (long long)p->batch,
-                 (long long)p->heads, (long long)p->kv_heads, (long long)p->head_dim, p->scale,
-                 attn_input_name(c->kind), (unsigned long long)c->seed);
-    if (p->causal == ATTN_CAUSAL_BOTTOM_RIGHT)
-        used += snprintf(knobs + used, sizeof knobs - (size_t)used, " --causal 1");
-    if (p->window_left > 0)
-        used += snprintf(knobs + used, sizeof knobs - (size_t)used, " --window %lld",
-                         (long long)p->window_left);
-    if (p->br > 0)
-        used += snprintf(knobs + used, sizeof knobs - (size_t)used, " --br %lld", (long long)p->br);
-    if (p->bc > 0)
-        snprintf(knobs + used, sizeof knobs - (size_t)used, " --bc %lld", (long long)p->bc);
-    const int more = p->causal == ATTN_CAUSAL_TOP_LEFT || p->window_right > 0 || c->note;
+    snprintf(knobs, sizeof knobs,
+             "--qlen %lld --kvlen %lld --batch %lld --heads %lld --kvheads %lld --dim %lld "
+             "--scale %.9g --kind %s --seed %llu",
+             (long long)p->q_len, (long long)p->kv_len, (long long)p->batch, (long long)p->heads,
+             (long long)p->kv_heads, (long long)p->head_dim, p->scale, attn_input_name(c->kind),
+             (unsigned long long)c->seed);
+    if (p->causal == ATTN_CAUSAL_BOTTOM_RIGHT) add(knobs, sizeof knobs, " --causal 1");
+    if (p->window_left > 0) add(knobs, sizeof knobs, " --window %lld", (long long)p->window_left);
+    if (p->br > 0) add(knobs, sizeof knobs, " --br %lld", (long long)p->br);
+    if (p->bc > 0) add(knobs, sizeof knobs, " --bc %lld", (long long)p->bc);
+    if (p->causal == ATTN_CAUSAL_TOP_LEFT) add(knobs, sizeof knobs, " --causal 1 --align top-left");
+    if (p->window_right > 0)
+        add(knobs, sizeof knobs, " --window-right %lld", (long long)p->window_right);
+    if (p->softcap > 0) add(knobs, sizeof knobs, " --softcap %.9g", p->softcap);
+    if (p->alibi) add(knobs, sizeof knobs, " --alibi 1");
+    if (p->bias_gradient) add(knobs, sizeof knobs, " --dbias 1");
+    if (p->bias_heads != 0)
+        add(knobs, sizeof knobs, " --bias %s", p->bias_heads == p->heads ? "each" : "one");
+    if (p->mask_heads != 0)
+        add(knobs, sizeof knobs, " --mask %s", p->mask_heads == p->heads ? "each" : "one");
+    if (p->dropout != 0) add(knobs, sizeof knobs, " --dropout %.9g", p->dropout);
+    // What knobs can say of the following is less than what a problem can.
+    const int more = p->sequences != 0 || p->bias_heads != 0 || p->mask_heads != 0 ||
+                     p->dropout != 0 || attn_problem_features(p) & ATTN_HAS_STRIDES || c->note;
     attn_problem_describe(p, problem, sizeof problem);
     snprintf(text, size, "%s on %s, %s%s%s: attention chapter %d --device %s %s%s",
              row->stage->name, row->module->device->kind, problem, c->note ? ", " : "",

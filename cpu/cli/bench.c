@@ -190,8 +190,7 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
 }
 
 static int is_own_problem(const attn_options *o) {
-    return o->sizes_given || o->problem.causal || o->problem.window_left || o->problem.br ||
-           o->problem.bc;
+    return o->sizes_given || attn_problem_features(&o->problem) != 0;
 }
 
 static attn_status bench(const attn_options *o) {

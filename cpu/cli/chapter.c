@@ -97,10 +97,18 @@ static attn_status load_input(const attn_options *o, input *in) {
                           "INPUT=%s brings its own sizes: leave N, QLEN, KVLEN, BATCH, "
                           "HEADS, KVHEADS and DIM away",
                           o->input_folder);
+    if (attn_problem_features(knobs) & (ATTN_HAS_BIAS | ATTN_HAS_MASK | ATTN_HAS_STRIDES))
+        return attn_error(ATTN_BAD_INPUT,
+                          "INPUT=%s brings its own tensors: leave BIAS, MASK and LAYOUT away",
+                          o->input_folder);
     ATTN_TRY(attn_case_load(o->input_folder, &in->loaded));
     attn_problem *p = &in->loaded.problem;
     if (knobs->causal) p->causal = knobs->causal;
     if (knobs->window_left) p->window_left = knobs->window_left;
+    if (knobs->window_right) p->window_right = knobs->window_right;
+    if (knobs->softcap != 0) p->softcap = knobs->softcap;
+    if (knobs->alibi) p->alibi = knobs->alibi;
+    if (knobs->dropout != 0) p->dropout = knobs->dropout, p->dropout_seed = knobs->dropout_seed;
     p->br = knobs->br, p->bc = knobs->bc;
     return attn_ok();
 }
