@@ -61,12 +61,12 @@ static attn_status run_case(const attn_options *o, const attn_case *loaded) {
     ATTN_TRY(attn_run_stage(row, &loaded->problem, &inputs, 1, &run));
     const attn_status status =
         attn_case_save_output(o->out_folder, &loaded->problem, run.out.o, run.out.lse, run.out.dq,
-                              run.out.dk, run.out.dv);
+                              run.out.dk, run.out.dv, run.out.dbias);
     attn_run_free(&run);
     if (status.code == ATTN_OK)
-        printf("%s on %s: wrote o.npy, lse.npy%s to %s\n", row->stage->name,
+        printf("%s on %s: wrote o.npy, lse.npy%s%s to %s\n", row->stage->name,
                row->module->device->kind, loaded->d_o ? ", dq.npy, dk.npy, dv.npy" : "",
-               o->out_folder);
+               loaded->d_o && loaded->problem.bias_gradient ? ", dbias.npy" : "", o->out_folder);
     return status;
 }
 
