@@ -189,15 +189,15 @@ static attn_status gather(const device_side *side, int tensor, float *memory, fl
 }
 
 static attn_status fetch(const device_side *side, int tensor, float **host) {
-    const int strided = view_of(side->problem, tensor).strided;
     const size_t bytes = side->bytes[tensor]; // at least those of the contiguous array
-    float *memory = malloc(bytes + 1);        // + 1: an empty tensor is not NULL
-    *host = strided ? malloc(bytes + 1) : memory;
-    attn_status status = attn_error(ATTN_NO_MEMORY, "%s needs %.1f MB of memory",
-                                    tensor_name[tensor], (double)bytes / 1e6);
-    if (memory && *host) status = side->device->download(memory, side->tensor[tensor], bytes);
-    if (!strided) return status;
-    if (status.code == ATTN_OK) status = gather(side, tensor, memory, *host);
+    const attn_status no_memory = attn_error(ATTN_NO_MEMORY, "%s needs %.1f MB of memory",
+                                             tensor_name[tensor], (double)bytes / 1e6);
+    float *memory = *host = malloc(bytes + 1); // + 1: an empty tensor is not NULL
+    if (!memory) return no_memory;
+    ATTN_TRY(side->device->download(memory, side->tensor[tensor], bytes));
+    if (!view_of(side->problem, tensor).strided) return attn_ok();
+    *host = malloc(bytes + 1);
+    const attn_status status = *host ? gather(side, tensor, memory, *host) : no_memory;
     free(memory);
     return status;
 }

@@ -13,13 +13,14 @@ _Static_assert((int)FACTORS <= (int)MAX_FACTORS, "covering.h has room");
 static const int32_t mixed_q[] = {0, 0, 33, 33, 34, 98, 131, 131};
 static const int32_t mixed_kv[] = {0, 7, 72, 77, 77, 81, 145, 145};
 static const int32_t even[] = {0, 64, 128};
+static const int32_t small_q[] = {0, 9, 9, 20}, small_kv[] = {0, 6, 10, 33}; // for slow devices
 static const struct {
     int64_t q_len, kv_len, sequences;
     const int32_t *q, *kv;
 } lengths[] = {
-    {1, 1, 0, NULL, NULL},     {33, 65, 0, NULL, NULL},  {64, 64, 0, NULL, NULL},
-    {70, 33, 0, NULL, NULL},   {45, 131, 0, NULL, NULL}, {131, 145, 7, mixed_q, mixed_kv},
-    {128, 128, 2, even, even},
+    {1, 1, 0, NULL, NULL},     {33, 65, 0, NULL, NULL},        {64, 64, 0, NULL, NULL},
+    {70, 33, 0, NULL, NULL},   {45, 131, 0, NULL, NULL},       {131, 145, 7, mixed_q, mixed_kv},
+    {128, 128, 2, even, even}, {20, 33, 3, small_q, small_kv},
 };
 static const int64_t dims[] = {8, 20, 33, 64, 100, 128};
 static const struct {

@@ -67,7 +67,7 @@ void family_features(const attn_loaded_stage *row, test_failures *failures) {
     static test_case cases[MAX_FEATURE_CASES];
     const int count = feature_cases_make(row->stage->features, cases);
     double most = 1e30;
-    if (is_slow_device(row)) most = 3e5;
+    if (is_slow_device(row)) most = 4e5;
     if (test_run.quick) most = is_slow_device(row) ? 5e4 : is_emulated(row) ? 2e5 : 1e30;
     for (int i = 0; i < count; i++)
         if (work_of(&cases[i].problem) <= most) prove(row, &cases[i], failures);
