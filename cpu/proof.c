@@ -115,9 +115,7 @@ static void compare_bytes(const attn_loaded_stage *row, const attn_problem *prob
     if (!proof->run.counted) return;
     proof->bytes_compared = proof->bytes_equal = 1;
     for (int pass = 0; pass < passes; pass++) {
-        attn_traffic model;
-        memset(&model, 0, sizeof model);
-        row->stage->bytes(problem, (attn_pass)pass, &model);
+        const attn_traffic model = attn_model_bytes(row->stage, problem, (attn_pass)pass);
         if (!attn_traffic_equal(&model, &proof->run.traffic[pass])) proof->bytes_equal = 0;
     }
 }
@@ -148,7 +146,7 @@ void attn_proof_free(attn_proof *proof) {
 
 const attn_comparison *attn_proof_worst(const attn_proof *proof, attn_pass pass) {
     const int first = pass == ATTN_FORWARD ? ATTN_RESULT_O : ATTN_RESULT_DQ;
-    const int last = pass == ATTN_FORWARD ? ATTN_RESULT_LSE : ATTN_RESULT_DV;
+    const int last = pass == ATTN_FORWARD ? ATTN_RESULT_LSE : ATTN_RESULTS - 1;
     const attn_comparison *worst = NULL;
     for (int r = first; r <= last; r++) {
         const attn_comparison *c = &proof->comparison[r];

@@ -1,5 +1,6 @@
 // stage.c -- see stage.h: byte counts by tensor, and what a stage supports.
 #include "cpu/stage.h"
+#include "cpu/mask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,20 @@ attn_tensor_bytes attn_compulsory_bytes(const attn_problem *problem, attn_pass p
     if (pass == ATTN_BACKWARD && problem->bias_gradient) all.written += bias;
     all.read += bias + mask;
     return all;
+}
+
+double attn_useful_flops(const attn_problem *problem, attn_pass pass) {
+    const double pairs =
+        (double)(problem->batch * problem->heads) * (double)attn_visible_pairs(problem);
+    return (pass == ATTN_FORWARD ? 4 : 10) * (double)problem->head_dim * pairs;
+}
+
+attn_traffic attn_model_bytes(const attn_stage *stage, const attn_problem *problem,
+                              attn_pass pass) {
+    attn_traffic model;
+    memset(&model, 0, sizeof model);
+    stage->bytes(problem, pass, &model);
+    return model;
 }
 
 void attn_bytes_text(double bytes, char *text, size_t size) {

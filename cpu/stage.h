@@ -63,6 +63,10 @@ int attn_traffic_equal(const attn_traffic *a, const attn_traffic *b); // tensor 
 // What no stage can do without: each input read once, each output written once.
 attn_tensor_bytes attn_compulsory_bytes(const attn_problem *problem, attn_pass pass);
 
+// FLOPs that rates are given of, whatever a stage executes, so that rates compare as times do: 4d a
+// pair of query and key that see each other forward, and 10d backward, as the papers count.
+double attn_useful_flops(const attn_problem *problem, attn_pass pass);
+
 // "33.5 MB", "68.7 GB" (powers of ten); for messages.
 void attn_bytes_text(double bytes, char *text, size_t size);
 
@@ -97,10 +101,13 @@ typedef struct attn_stage {
 
     const char *too_large; // what to try when memory does not suffice; NULL: a smaller problem
 
-    // Bytes of shared memory that a block of the forward pass has, for the problem's tiles. NULL: no more
-    // than the 48 KB that every GPU gives, or none.
-    uint64_t (*shared_bytes)(const attn_problem *problem);
+    // Bytes of shared memory that a block of the pass has, for the problem's tiles; of several kernels, the
+    // most. NULL: no more than the 48 KB that every GPU gives, or none.
+    uint64_t (*shared_bytes)(const attn_problem *problem, attn_pass pass);
 } attn_stage;
+
+// The stage's closed form of its bytes, by itself.
+attn_traffic attn_model_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass);
 
 // ATTN_OK, or ATTN_UNSUPPORTED / ATTN_BAD_INPUT with the sentence that says why not.
 attn_status attn_stage_supports(const attn_stage *stage, const attn_problem *problem,
@@ -154,7 +161,7 @@ typedef struct attn_device {
 } attn_device;
 
 // ---- a module: one chapter on one device ----
-enum { ATTN_MODULE_ABI = 4 };
+enum { ATTN_MODULE_ABI = 5 };
 
 typedef struct attn_module {
     int abi;

@@ -20,3 +20,4 @@ write() {
 
 for n in 128 1024 8192; do write tiles-$n.csv tiles --heads 16 --n $n --csv; done
 write traffic.csv traffic --heads 16 --n 128 --to 16384 --count-to 2048 --device emulator --csv
+write traffic-backward.csv traffic --heads 16 --n 128 --to 16384 --count-to 1024 --pass backward --device emulator --csv

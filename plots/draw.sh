@@ -3,13 +3,16 @@
 # a table and a plot in characters.
 folder=$1
 if ! command -v gnuplot > /dev/null 2>&1; then
-    awk -f plots/text.awk plots/data/traffic.csv || exit 1
-    echo
+    for pass in traffic traffic-backward; do
+        awk -f plots/text.awk plots/data/$pass.csv || exit 1
+        echo
+    done
     echo 'Pictures need gnuplot: type make deps (or apt install gnuplot, brew install gnuplot), then make plots.'
     exit 0
 fi
 mkdir -p "$folder" || exit 1
-for script in plots/traffic.gp plots/tiles.gp plots/memory.gp plots/time.gp plots/roofline.gp; do
+for script in plots/traffic.gp plots/traffic-backward.gp plots/tiles.gp plots/memory.gp plots/memory-training.gp plots/time.gp \
+    plots/time-backward.gp plots/roofline.gp; do
     name=$(basename "$script" .gp)
     gnuplot -e "kind = 'svg'; set output '$folder/$name.svg'" "$script" || exit 1
     # Its SVG draws hollow points with lines of one width, thinner than all others.

@@ -20,7 +20,7 @@ set xrange [110:19000]; set yrange [1e4:1e11]
 set xlabel "sequence length N" offset 0,below
 set ylabel "bytes" offset right,0
 set rmargin at screen 0.69
-set label none . ": none at all" at graph 0.02, 0.06 left textcolor rgb BLUE
+set label none . ": none at all" at graph 0.98, 0.06 right textcolor rgb BLUE
 
 set label 901 "Naive keeps S and P, N² numbers each and head: twice the N, four times the memory. With tiles they live on the chip, a tile at a time, and what is"
 set label 902 "stored beyond O is the logsumexp L, one number a query, here among the tensors. This is where “from O(N²) to O(N)” is right: for memory."
@@ -29,4 +29,4 @@ set label 903 "Bytes are what each stage asks its device for, by its own declara
 plot pick(data, "stage=compulsory", TENSORS) with lines linewidth 1.5 dashtype 3 linecolor rgb GREY, \
     last(data, "stage=compulsory", TENSORS) using 1:2:("the tensors: Q, K, V, O and L") with labels left offset 1,0 textcolor rgb GREY, \
     for [s in stages] pick(data, is(s), EXTRA) with linespoints linewidth 2.5 dashtype dashes(s) pointtype points(s) pointsize 1.2 * dot linecolor rgb colour(s), \
-    for [s in stages] last(data, is(s), EXTRA) using 1:2:(name(s)) with labels left offset 1,0.3 textcolor rgb colour(s)
+    for [s in stages] pick(data, is(s), EXTRA) . " | awk '$2 > 0' | tail -n 1" using 1:2:(name(s)) with labels left offset 1,0.3 textcolor rgb colour(s)

@@ -4,6 +4,7 @@
 #   <gpu>-stages.csv   all stages, both passes, on the problems of `attention bench` and where heads or queries are few
 #   <gpu>-short.csv    naive and chapter 3 on short sequences
 #   <gpu>-slices.csv   chapter 4 with more and with fewer slices than it would choose
+#   <gpu>-masks.csv    chapter 6 without a mask, causal, and with a window, beside the stages it is made of
 #
 # Some minutes. A file is replaced when all of it is there.
 program=$1 folder=$2
@@ -51,3 +52,20 @@ slices() { # slices BC OPTIONS...
     for bc in 64 512 2048 8192 65536; do slices $bc $few_queries; done
 } > "$work/rows"
 finish slices "$(cat "$work/names"),bc"
+
+masks() { # masks WINDOW OPTIONS...
+    window=$1
+    shift
+    # Stages that know no masks say so, each time.
+    bench --rounds 3 --window "$window" "$@" > "$work/part" 2> "$work/refused" || { cat "$work/refused" >&2; exit 1; }
+    awk -v window="$window" '/^(q-outer|recompute-atomic|masked),/ { print $0 "," window }' "$work/part"
+}
+{
+    for sizes in "--batch 2 --heads 16 --n 4096 --dim 64" "--batch 2 --heads 8 --n 4096 --dim 128" \
+        "--batch 1 --heads 8 --n 16384 --dim 64"; do
+        masks 0 $sizes
+        masks 0 $sizes --causal 1
+        for window in 256 1024; do masks $window $sizes --causal 1; done
+    done
+} > "$work/rows"
+finish masks "$(cat "$work/names"),window"

@@ -15,17 +15,22 @@ BLUE = 0x0072B2; VERMILION = 0xD55E00; GREEN = 0x009E73; PURPLE = 0xCC79A7; SKY 
 ORANGE = 0xE69F00; INK = 0x222222; GREY = 0x777777
 
 colour(stage) = stage eq "naive" ? VERMILION : stage eq "q-outer" ? BLUE : \
+    stage eq "recompute-atomic" ? BLUE : stage eq "recompute-two-pass" ? GREEN : \
     stage eq "q-outer-plain" ? SKY : stage eq "kv-outer" ? GREEN : stage eq "kv-grid" ? PURPLE : \
     stage eq "kv-split" ? ORANGE : INK
-dashes(stage) = stage eq "naive" ? 1 : stage eq "q-outer" ? 2 : stage eq "q-outer-plain" ? 5 : \
-    stage eq "kv-outer" ? 4 : 3
-points(stage) = stage eq "naive" ? 7 : stage eq "q-outer" ? 5 : stage eq "q-outer-plain" ? 9 : \
-    stage eq "kv-outer" ? 11 : stage eq "kv-grid" ? 13 : 15
+# Half way to white.
+lighter(c) = ((int(c) >> 16 & 255) + 255) / 2 * 65536 + ((int(c) >> 8 & 255) + 255) / 2 * 256 + ((int(c) & 255) + 255) / 2
+dashes(stage) = stage eq "naive" ? 1 : stage eq "q-outer" || stage eq "recompute-atomic" ? 2 : \
+    stage eq "q-outer-plain" ? 5 : stage eq "kv-outer" || stage eq "recompute-two-pass" ? 4 : 3
+points(stage) = stage eq "naive" ? 7 : stage eq "q-outer" || stage eq "recompute-atomic" ? 5 : \
+    stage eq "q-outer-plain" ? 9 : stage eq "kv-outer" || stage eq "recompute-two-pass" ? 11 : stage eq "kv-grid" ? 13 : 15
 name(stage) = stage eq "naive" ? "naive: S and P in memory" : \
     stage eq "q-outer" ? "Q outer: v1, FlashAttention-2’s order" : \
     stage eq "q-outer-plain" ? "Q outer, the plain kernel" : \
     stage eq "kv-outer" ? "KV outer: v2, FlashAttention’s order" : \
-    stage eq "kv-grid" ? "KV over the grid" : stage eq "kv-split" ? "keys split over blocks" : stage
+    stage eq "kv-grid" ? "KV over the grid" : stage eq "kv-split" ? "keys split over blocks" : \
+    stage eq "recompute-atomic" ? "recomputed in one pass, dQ by atomics" : \
+    stage eq "recompute-two-pass" ? "recomputed in two passes" : stage
 
 # Rows of a CSV file, as a data source for plot; see pick.awk. `values`: the same, into a string.
 command(file, where, show) = "awk -f plots/pick.awk -v where='" . where . "' -v show='" . show . "' " . file
@@ -33,6 +38,7 @@ pick(file, where, show) = "< " . command(file, where, show)
 last(file, where, show) = pick(file, where, show) . " | tail -n 1"
 summed(file, where, show) = "< awk -v total=1" . command(file, where, show)[4:]
 values(file, where, show) = system(command(file, where, show))
+distinct(file, where, show) = system(command(file, where, show) . " | awk '!seen[$0]++' | tr '\n' ' '")
 has(file, where) = strlen(values(file, where, "stage")) > 0
 # Where a file comes from: its first line.
 provenance(file) = system("sed -n '1s/^# *//p' " . file)

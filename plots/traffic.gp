@@ -1,47 +1,21 @@
-# traffic.gp -- bytes between the chip and device memory against N.
+# traffic.gp -- bytes between the chip and device memory against N, forward.
 load "plots/style.gp"
 data = "plots/data/traffic.csv"
-ncu = "plots/recorded/dram-h200.csv"
-BYTES = "kv_len model_read_bytes+model_written_bytes"
-COUNTED = "kv_len counted_read_bytes+counted_written_bytes"
-DRAM = "kv_len dram_read_bytes+dram_written_bytes+dram_left_bytes"
+direction = "forward"
+is(stage) = "stage=" . stage . " tensor=all"
+at(stage) = real(values(data, is(stage) . " kv_len=16384", "model_read_bytes+model_written_bytes"))
 
 # The plain kernel has naive's tiles, 64 x 64: what sets the two apart is S and P alone.
 stages = "naive q-outer-plain"
 if (has(data, "stage=kv-outer")) stages = stages . " kv-outer"
+ratio = at("naive") / at("q-outer-plain")
 line_name(stage) = stage eq "naive" ? sprintf("naive: S and P stored, %.1f times Q outer", ratio) : \
     name(stage eq "q-outer-plain" ? "q-outer" : stage)
 line_colour(stage) = stage eq "q-outer-plain" ? BLUE : colour(stage)
 line_dashes(stage) = stage eq "q-outer-plain" ? 2 : dashes(stage)
 nudge(stage) = stage eq "kv-outer" ? 0.5 : stage eq "naive" ? 0.3 : -0.4
-MEASURED = " pass=forward batch=1 heads=16 head_dim=64" # of ncu: the data's problem
-measured = ""
-do for [s in stages] { if (has(ncu, "stage=" . s . MEASURED)) { measured = measured . " " . s } }
-is(stage) = "stage=" . stage . " tensor=all"
-
-set label 900 title("Traffic against sequence length, forward, fp32, d = 64, 16 heads")
-set logscale x 2; set logscale y 10
-set xrange [110:19000]; set yrange [1e6:4e11]
-@lengths_tics; @bytes_tics
-set xlabel "sequence length N" offset 0,below
-set ylabel "bytes read and written" offset right,0
-set rmargin at screen 0.69
-
-at(stage) = real(values(data, is(stage) . " kv_len=16384", "model_read_bytes+model_written_bytes"))
-ratio = at("naive") / at("q-outer-plain")
-
-set label "counted by the emulator; the lines are closed forms" at graph 0.04, 0.95 point pointtype 7 pointsize 1.2 * dot offset 1,0
-set label "of these, DRAM behind an H200’s L2, modelled" at graph 0.04, 0.885 point pointtype 6 pointsize 1.5 * dot linewidth 2 offset 1,0
-set label "DRAM, by Nsight Compute on the H200" at graph 0.04, 0.82 point pointtype 12 pointsize 2.2 * dot linewidth 2 offset 1,0
 
 set label 901 "Asked of device memory, each stage’s line has slope 2, as in the papers’ model: twice the N, four times the bytes. With the same 64×64 tiles,"
 set label 902 "what is between them is S and P, stored and read back. Q outer reads K and V again for every tile of queries, but those re-reads hit the L2:"
 set label 903 "at DRAM it stands on the floor. Written bytes still in the L2 at the end are counted as DRAM’s where it is modelled; a profiler doesn’t see them."
-
-plot pick(data, "stage=compulsory", BYTES) with lines linewidth 1.5 dashtype 3 linecolor rgb GREY, \
-    last(data, "stage=compulsory", BYTES) using 1:2:("compulsory: each input and output once") with labels left offset 1,0 textcolor rgb GREY, \
-    for [s in stages] pick(data, is(s), BYTES) with lines linewidth 2.5 dashtype line_dashes(s) linecolor rgb line_colour(s), \
-    for [s in stages] pick(data, is(s), COUNTED) with points pointtype 7 pointsize 1.2 * dot linecolor rgb line_colour(s), \
-    for [s in stages] pick(data, is(s), DRAM) with points pointtype 6 pointsize 1.5 * dot linewidth 2 linecolor rgb line_colour(s), \
-    for [s in measured] summed(ncu, "stage=" . s . MEASURED, "kv_len dram_read_bytes+dram_written_bytes") with points pointtype 12 pointsize 2.2 * dot linewidth 2 linecolor rgb line_colour(s), \
-    for [s in stages] last(data, is(s), BYTES) using 1:2:(line_name(s)) with labels left offset 1,nudge(s) textcolor rgb line_colour(s)
+load "plots/traffic-lines.gp"

@@ -24,9 +24,12 @@ Suite *case_suite(void);
 Suite *reference_suite(void);
 Suite *features_suite(void);
 Suite *compare_suite(void);
+Suite *memory_suite(void);
+Suite *variation_suite(void);
 Suite *emulator_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
+Suite *plots_suite(void);
 Suite *recorded_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
@@ -42,9 +45,12 @@ static const struct {
     {"reference", reference_suite},
     {"features", features_suite},
     {"compare", compare_suite},
+    {"memory", memory_suite},
+    {"variation", variation_suite},
     {"emulator", emulator_suite},
     {"command_line", command_line_suite},
     {"make", make_suite},
+    {"plots", plots_suite},
     {"recorded", recorded_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},

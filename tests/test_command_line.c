@@ -99,7 +99,7 @@ static const struct {
     {"--seed", "-1", "SEED|-1"},
     {"--seed", "x", "SEED|'x'"},
     {"--kind", "odd", "odd|normal|rising"},
-    {"--repeats", "0", "--repeats|0|from 1 to"},
+    {"--repeat", "0", "REPEAT|0|from 1 to 1000"},
     {"--device", "cpu", "cpu|host"},
     {"--input", "/nowhere/at/all", "/nowhere/at/all"},
 };
@@ -212,5 +212,6 @@ Suite *command_line_suite(void) {
     suite_add_tcase(suite, bytes_tests());
     suite_add_tcase(suite, cases_tests());
     suite_add_tcase(suite, chapter_tests());
+    suite_add_tcase(suite, training_tests());
     return suite;
 }

@@ -30,16 +30,16 @@ START_TEST(traffic_counts_and_models) {
 END_TEST
 
 // At N=1024 d=64 a head's Q, K, V, O are 262144 bytes each and its L 4096. Q outer reads K and V once for
-// each tile of Br queries. Tiles of 64 x 64 take three of 64 x 65 numbers, and one more for P: 66560 bytes,
+// each tile of Br queries. Tiles of 64 x 64 take three of 64 x 68 numbers, and one more for P: 66560 bytes,
 // where a T4 gives a block 65536.
 START_TEST(tiles_are_compared) {
     if (!is_built("emulator")) return test_skip("command_line: tiles", "there is no emulator");
     run("tiles", "--heads", "1", "--br", "64", "--bc", "64", NULL);
-    expect(0, "B=1 H=1 N=1024 d=64|Br|Bc|shared KB|3 q-outer-plain|65.0|8.65075|0.26624|all but T4",
+    expect(0, "B=1 H=1 N=1024 d=64|Br|Bc|shared KB|3 q-outer-plain|68.0|8.65075|0.26624|all but T4",
            "");
     run("tiles", "--heads", "1", "--csv", NULL);
     expect(0,
-           ",64,64,66560,8650752,266240,1052672,all but T4\n|,128,64,|,16,16,|q-outer,|fixed,fixed",
+           ",64,64,69632,8650752,266240,1052672,all but T4\n|,128,64,|,16,16,|q-outer,|fixed,fixed",
            "");
     expect_csv(16);
     run("tiles", "--dim", "128", NULL);
@@ -47,7 +47,7 @@ START_TEST(tiles_are_compared) {
     run("tiles", "--br", "48", NULL);
     expect(2, "", "48|16, 32, 64 or 128");
     run("tiles", "--pass", "backward", NULL);
-    expect_refused("no stage on emulator takes tile sizes");
+    expect(0, "Backward|recompute-atomic|fixed", "");
     run("tiles", "--br", "0", NULL);
     expect_refused("BR|0|from 1");
 }
@@ -58,16 +58,18 @@ END_TEST
 START_TEST(plots_data_is_what_the_program_writes) {
     if (!is_built("emulator")) return test_skip("command_line: plots/data", "there is no emulator");
     setenv("EMULATED_GPU", "H200", 1);
-    for (int traffic = 0; traffic < 2; traffic++) {
+    static const char *const paths[] = {"plots/data/tiles-1024.csv", "plots/data/traffic.csv",
+                                        "plots/data/traffic-backward.csv"};
+    for (int i = 0; i < 3; i++) {
         static char committed[65536];
-        const char *path = traffic ? "plots/data/traffic.csv" : "plots/data/tiles-1024.csv";
+        const char *path = paths[i];
         int rows = 0;
         read_file(path, committed, sizeof committed);
-        if (traffic)
-            run("traffic", "--heads", "16", "--n", test_run.quick ? "128" : "1024", "--device",
-                "emulator", "--csv", NULL);
-        else
+        if (i == 0)
             run("tiles", "--heads", "16", "--n", "1024", "--csv", NULL);
+        else
+            run("traffic", "--heads", "16", "--n", test_run.quick ? "128" : "1024", "--pass",
+                i == 1 ? "forward" : "backward", "--device", "emulator", "--csv", NULL);
         ck_assert_msg(got.status == 0, "%s", got.err);
         for (char *rest, *line = strtok_r(got.out, "\n", &rest); line;
              line = strtok_r(NULL, "\n", &rest), rows++) {
@@ -101,9 +103,16 @@ START_TEST(traffic_beyond_what_is_counted_is_the_formula_alone) {
         "--device", "emulator", "--csv", NULL);
     ck_assert_int_eq(got.status, 0);
     expect_csv(40);
-    // S and P of 16384^2 numbers: no memory is asked for, and nothing stands in the counted columns.
-    expect(0, "naive,forward,emulator,1,1,1,16384,16384,16,0,all,|,,,,,,2147483648\n|compulsory",
+    // S and P of 16384^2 numbers, of which P is kept, and four tensors with L: no memory is asked for, and
+    // nothing stands in the counted columns.
+    expect(0,
+           "naive,forward,emulator,1,1,1,16384,16384,16,0,all,|,,,,,,2147483648,1073741824,"
+           "2151743488\n|compulsory",
            "");
+    // Backward dP and dS besides, and four tensors more.
+    run("traffic", "--n", "16384", "--count-to", "64", "--heads", "1", "--dim", "16", "--pass",
+        "backward", "--device", "emulator", "--csv", NULL);
+    expect(0, ",,,,,,2147483648,1073741824,4303421440\n|compulsory", "");
 }
 END_TEST
 

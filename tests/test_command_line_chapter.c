@@ -10,7 +10,7 @@
 
 START_TEST(a_chapter_passes) {
     if (test_run.quick) return test_skip("command_line: a chapter passes", "it takes ten seconds");
-    run("chapter", "1", "--n", "40", "--dim", "16", "--heads", "2", "--repeats", "1", NULL);
+    run("chapter", "1", "--n", "40", "--dim", "16", "--heads", "2", "--repeat", "1", NULL);
     expect(
         0,
         "Chapter 1|B=1 H=2 N=40 d=16 fp32|naive|max error|allowed|PASS|golden cases|make chapter1",

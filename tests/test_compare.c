@@ -249,6 +249,64 @@ START_TEST(the_formula_with_features) {
 }
 END_TEST
 
+// What `plain` is too plain for: a dot product of many terms, sums that drift, what underflows.
+START_TEST(the_terms_beside_it) {
+    attn_magnitudes size = plain;
+    const double u = 0x1p-24;
+    size.head_dim = 1024; // sqrt(1024) / 4 = 8 roundings
+    size.drift[ATTN_RESULT_O] = 31, size.drift[ATTN_RESULT_DQ] = 37,
+    size.drift[ATTN_RESULT_DK] = 41;
+    size.drift[ATTN_RESULT_DV] = 43, size.drift[ATTN_RESULT_DBIAS] = 53, size.d_drift = 47;
+    const double expected[ATTN_RESULTS] = {
+        4 * u * (1 + 32) * 11 + u * 31,
+        4 * u * (1 + 32),
+        4 * u * 2 * 7 * ((1 + 32) * 23 + 8 * 17) + u * (37 + 2 * 7 * 47),
+        4 * u * 2 * 5 * ((1 + 32) * 29 + 8 * 17 * 19) + u * (41 + 2 * 5 * 47 * 19),
+        4 * u * (1 + 32) * 13 * 19 + u * 43,
+        4 * u * ((1 + 32) * 37 + 8 * 17 * 31) + u * (53 + 47 * 31),
+    };
+    for (int r = 0; r < ATTN_RESULTS; r++) {
+        const double allowed = attn_allowed((attn_result)r, &size, 0);
+        ck_assert_msg(fabs(allowed - expected[r]) <= 1e-12 * expected[r], "%s: %g, expected %g",
+                      attn_result_name((attn_result)r), allowed, expected[r]);
+    }
+    // Nothing but what is lost below 2^-126: twice in each of head_dim + 1 roundings.
+    const attn_magnitudes tiny = {
+        .scale = 2, .head_dim = 3, .keys = 5, .queries = 7, .q = 11, .k = 13, .bias_terms = 17};
+    ck_assert_double_eq(attn_allowed(ATTN_RESULT_DQ, &tiny, 0), 5 * 8 * 0x1p-126 * (1 + 2 * 13));
+    ck_assert_double_eq(attn_allowed(ATTN_RESULT_DK, &tiny, 0), 7 * 8 * 0x1p-126 * (1 + 2 * 11));
+    ck_assert_double_eq(attn_naive_bound(ATTN_RESULT_O, &tiny), 5 * 8 * 0x1p-126);
+    ck_assert_double_eq(attn_naive_bound(ATTN_RESULT_DV, &tiny), 7 * 8 * 0x1p-126);
+    ck_assert_double_eq(attn_allowed(ATTN_RESULT_DBIAS, &tiny, 0), 17 * 8 * 0x1p-126);
+}
+END_TEST
+
+// Naive's bound, worked out for each result from the number of its roundings (notes/precision.md).
+START_TEST(the_bound) {
+    attn_magnitudes size = plain;
+    size.keys = 8, size.queries = 6, size.head_dim = 4;
+    const double u = 0x1p-24;
+#define ROUNDINGS(k) ((k)*u / (1 - (k)*u))
+    const double score = ROUNDINGS(5) * 4;
+    const double weight = exp(score + 2 * u * (3 + score)) - 1 + 4 * u;
+    const double o = 2 * weight + ROUNDINGS(18), p = 2 * weight + ROUNDINGS(10);
+    const double dp = (ROUNDINGS(10) + o) * 17;
+    const double expected[ATTN_RESULTS] = {
+        o * 11,
+        weight + ROUNDINGS(8) + 4 * u * log(8) + 2 * u * 3,
+        2 * 7 * ((p + 2 * ROUNDINGS(11)) * 23 + dp),
+        2 * 5 * ((p + 2 * ROUNDINGS(9)) * 29 + dp * 19),
+        (p + ROUNDINGS(6)) * 13 * 19,
+        (p + 2 * ROUNDINGS(9)) * 37 + dp * 31,
+    };
+    for (int r = 0; r < ATTN_RESULTS; r++) {
+        const double bound = attn_naive_bound((attn_result)r, &size);
+        ck_assert_msg(fabs(bound - expected[r]) <= 1e-8 * expected[r], "%s: %g, expected %g",
+                      attn_result_name((attn_result)r), bound, expected[r]);
+    }
+}
+END_TEST
+
 START_TEST(a_broken_naive_licenses_nothing) {
     for (int at = 0; at < ATTN_RESULTS; at++) {
         const attn_result r = (attn_result)at;
@@ -310,6 +368,8 @@ Suite *compare_suite(void) {
     tcase_add_test(tests, rounded_expectations);
     tcase_add_test(tests, the_formula);
     tcase_add_test(tests, the_formula_with_features);
+    tcase_add_test(tests, the_terms_beside_it);
+    tcase_add_test(tests, the_bound);
     tcase_add_test(tests, a_broken_naive_licenses_nothing);
     tcase_add_loop_test(tests, right_versions_are_let_through, 0, KINDS);
     tcase_add_loop_test(tests, broken_versions_are_caught_tenfold, 1, BUGS);

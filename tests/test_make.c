@@ -41,7 +41,7 @@ START_TEST(known_knobs_are_taken) {
     if (!has_gnu_make()) return test_skip("make: known knobs", "there is no GNU Make called make");
     run_command("make", "-n", "help", "N=1", "QLEN=1", "KVLEN=1", "BATCH=1", "HEADS=1", "KVHEADS=1",
                 "DIM=1", "SCALE=1", "SEED=1", "KIND=wide", "BR=1", "BC=1", "CAUSAL=1", "WINDOW=1",
-                "DEVICE=host", "INPUT=x", "REPEATS=1", "CSV=1", "TO=1", "COUNT=1", "PASS=forward",
+                "DEVICE=host", "INPUT=x", "REPEAT=1", "CSV=1", "TO=1", "COUNT=1", "PASS=forward",
                 "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "STAGES=naive", "SUITE=npy", NULL);
     expect(0, "printf", "");
     run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "PYTHON=python3", "ARCH=80 90",

@@ -2,6 +2,7 @@
 // lists them. A mutant counts as caught when a result is off by ten times what it is allowed, when NaN or
 // infinity stands where it should not, or when the bytes or the checks say so.
 #include "tests/harness.h"
+#include "tests/last_part.h"
 #include "tests/stage_rows.h"
 #include "tests/trial.h"
 
@@ -16,7 +17,7 @@ Suite *mutants_suite(void);
 static const char *const table_file = "tests/mutants/mutants.txt";
 static const double WIDE_MARGIN = 10;
 
-enum { MAX_MUTANTS = 256 };
+enum { MAX_MUTANTS = 512 };
 typedef struct mutant {
     char name[80], file[120], caught[80];
 } mutant;
@@ -58,14 +59,15 @@ typedef struct situation {
     enum {
         PLAIN,
         MINUS_INFINITY_FIRST,
-        NAN_LAST
-    } special; // the first FIRST_KEYS scores; the last key
+        NAN_LAST,
+        NAN_FIRST_QUERY
+    } special; // the first FIRST_KEYS scores; the last key; q or do of the first query
 } situation;
 
 static const situation situations[] = {
     // Several tiles of queries and of keys, and no mask: the check build meets the first two alone.
     {1, 2, 1, 100, 130, 40, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
-    {2, 4, 2, 70, 100, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1.5f, ATTN_INPUT_NORMAL, PLAIN},
+    {2, 4, 2, 70, 100, 72, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1.5f, ATTN_INPUT_NORMAL, PLAIN},
     {1, 3, 1, 100, 70, 17, ATTN_CAUSAL_BOTTOM_RIGHT, 20, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
     // The first rows see only scores near -250, the maximum keeps rising.
     {1, 1, 1, 300, 300, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
@@ -75,6 +77,7 @@ static const situation situations[] = {
     {1, 1, 1, 33, 100, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL,
      MINUS_INFINITY_FIRST}, // all
     {1, 2, 2, 200, 200, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_RISING, NAN_LAST},
+    {1, 2, 1, 70, 70, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_NORMAL, NAN_FIRST_QUERY},
     {1, 1, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 7, 1, ATTN_INPUT_WIDE, PLAIN},
     {2, 2, 1, 20, 30, 64, ATTN_CAUSAL_TOP_LEFT, 0, 0, 0, ATTN_INPUT_NORMAL, PLAIN},
     // Without masks, for stages that know none: several tiles and a last one that is not full.
@@ -82,6 +85,10 @@ static const situation situations[] = {
     {1, 1, 1, 70, 300, 16, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
     {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 0, 0, -10, ATTN_INPUT_RISING, PLAIN},
     {1, 2, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE, PLAIN},
+    // A window wide enough that some tiles lie wholly inside it.
+    {1, 1, 1, 300, 400, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 200, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
+    // Scores so large that P = e^(S - L) comes out far above 1, where nobody prevents it.
+    {1, 1, 1, 70, 70, 20, ATTN_CAUSAL_OFF, 0, 0, 2e6f, ATTN_INPUT_RISING, PLAIN},
 };
 enum { SITUATIONS = sizeof situations / sizeof *situations, FIRST_KEYS = 140 };
 
@@ -107,6 +114,11 @@ static test_input input_of(const situation *s, const test_case *c) {
             for (int64_t e = h * s->kv_len * d - d; e < h * s->kv_len * d; e++)
                 in.k[e] = in.v[e] = NAN;
     }
+    if (s->special == NAN_FIRST_QUERY) { // it sees the first key alone
+        for (int64_t h = 0; h < s->batch * s->heads; h++)
+            for (int64_t e = h * s->q_len * d; e < h * s->q_len * d + d; e++)
+                (h % 2 ? in.d_o : in.q)[e] = NAN;
+    }
     return in;
 }
 
@@ -114,6 +126,7 @@ static test_input input_of(const situation *s, const test_case *c) {
 typedef struct verdict {
     double margin; // the largest error in parts of what is allowed; infinity for NaN out of place
     int bytes_differ, failed;
+    int indices_wrong; // among more than 2^32 elements
     char finding[480];
 } verdict;
 
@@ -154,8 +167,18 @@ static int meet(const attn_modules *real, const attn_modules *mutated, int s, ve
     return able;
 }
 
+// Runs every stage of the mutant's module on the last part of something large.
+static void look_far(const attn_modules *mutated, verdict *v) {
+    for (int i = 0; i < mutated->stage_count; i++)
+        for (int which = 0; which < LAST_PARTS; which++) {
+            const attn_status status = last_part_run(&mutated->stage[i], which);
+            if (status.code != ATTN_OK && status.code != ATTN_UNSUPPORTED) v->indices_wrong = 1;
+        }
+}
+
 static int is_caught(const mutant *m, const verdict *v) {
     if (strcmp(m->caught, "bytes") == 0) return v->bytes_differ;
+    if (strcmp(m->caught, "indices") == 0) return v->indices_wrong;
     if (strncmp(m->caught, "check ", 6) == 0) return strstr(v->finding, m->caught + 6) != NULL;
     return v->margin >= WIDE_MARGIN;
 }
@@ -178,14 +201,16 @@ START_TEST(mutant_is_caught) {
     ck_assert_msg(mutated.stage_count > 0, "%s is not built in %s", m->name, folder);
 
     int met = 0;
-    for (int s = 0; s < SITUATIONS && (must_pass(m) || !is_caught(m, &v)); s++) {
+    const int far = strcmp(m->caught, "indices") == 0;
+    if (far || must_pass(m)) look_far(&mutated, &v);
+    for (int s = 0; s < SITUATIONS && !far && (must_pass(m) || !is_caught(m, &v)); s++) {
         if (strcmp(device_of(m), "check") == 0 && met > 1) break; // slow
         met += meet(&real, &mutated, s, &v) > 0;
     }
-    ck_assert_msg(met > 0, "%s does none of the situations", m->name);
+    ck_assert_msg(met > 0 || far, "%s does none of the situations", m->name);
     if (must_pass(m))
         ck_assert_msg(
-            !v.failed && !v.bytes_differ && !v.finding[0],
+            !v.failed && !v.bytes_differ && !v.indices_wrong && !v.finding[0],
             "%s fails unchanged: %.3g times what is allowed, bytes differ: %d, finding '%s'",
             m->name, v.margin, v.bytes_differ, v.finding);
     else
@@ -199,6 +224,8 @@ END_TEST
 
 START_TEST(the_table_is_there) {
     ck_assert_msg(mutant_count > 0, "%s cannot be read, or is empty", table_file);
+    ck_assert_msg(mutant_count < MAX_MUTANTS, "%s has %d mutants or more: raise MAX_MUTANTS",
+                  table_file, MAX_MUTANTS);
 }
 END_TEST
 

@@ -1,6 +1,8 @@
 // test_stages_conduct.c -- what a stage may not do besides computing: touch what is not its own, change
 // its inputs, answer differently the second time.
+#include "cpu/memory.h"
 #include "tests/harness.h"
+#include "tests/last_part.h"
 #include "tests/stage_rows.h"
 #include "tests/test_stages.h"
 #include "tests/watched_device.h"
@@ -68,43 +70,67 @@ static void compare_runs(const attn_loaded_stage *row, const test_case *c, const
         test_failed(failures, row, c, "the bytes differ between %s", what);
 }
 
+// For threads that have to share a head: one head, and more keys than a tile has.
+static test_case single_head_case(const attn_loaded_stage *row) {
+    test_case c = small_case(row);
+    c.problem.batch = c.problem.heads = c.problem.kv_heads = 1;
+    c.problem.kv_len = 200;
+    return c;
+}
+
+static void repeat(const attn_loaded_stage *row, const test_case *c, int times,
+                   test_failures *failures) {
+    test_input input = test_input_make(c);
+    attn_run first, again;
+    failures->cases++;
+    if (test_run_stage(row, c, &input, &first, failures)) {
+        const int failed_before = failures->failed;
+        for (int run = 1; run < times && failures->failed == failed_before; run++) {
+            if (!test_run_stage(row, c, &input, &again, failures)) continue;
+            compare_runs(row, c, &first, &again, "two runs", failures);
+            attn_run_free(&again);
+        }
+        attn_run_free(&first);
+    }
+    test_input_free(&input);
+}
+
 void family_repeatable(const attn_loaded_stage *row, test_failures *failures) {
     for (int kind = 0; kind < ATTN_INPUT_KINDS; kind++) {
         test_case c = small_case(row);
         c.kind = (attn_input_kind)kind;
-        test_input input = test_input_make(&c);
-        attn_run first, second;
-        failures->cases++;
-        if (test_run_stage(row, &c, &input, &first, failures)) {
-            if (test_run_stage(row, &c, &input, &second, failures)) {
-                compare_runs(row, &c, &first, &second, "two runs", failures);
-                attn_run_free(&second);
-            }
-            attn_run_free(&first);
-        }
-        test_input_free(&input);
+        repeat(row, &c, 2, failures);
     }
+    // Which thread gets what differs from run to run, on the host also in time for 200 of them.
+    const test_case c = single_head_case(row);
+    repeat(row, &c, strcmp(row->module->device->kind, "host") == 0 ? 200 : 2, failures);
 }
 
 #ifdef _OPENMP
-void family_threads(const attn_loaded_stage *row, test_failures *failures) {
-    const test_case c = small_case(row);
-    test_input input = test_input_make(&c);
+static void vary_threads(const attn_loaded_stage *row, const test_case *c,
+                         test_failures *failures) {
+    test_input input = test_input_make(c);
     attn_run alone, run;
     omp_set_num_threads(1);
     failures->cases++;
-    if (test_run_stage(row, &c, &input, &alone, failures)) {
+    if (test_run_stage(row, c, &input, &alone, failures)) {
         for (int threads = 2; threads <= 7; threads += threads < 3 ? 1 : 4) {
             char what[40];
             omp_set_num_threads(threads);
-            if (!test_run_stage(row, &c, &input, &run, failures)) continue;
+            if (!test_run_stage(row, c, &input, &run, failures)) continue;
             snprintf(what, sizeof what, "1 and %d threads", threads);
-            compare_runs(row, &c, &alone, &run, what, failures);
+            compare_runs(row, c, &alone, &run, what, failures);
             attn_run_free(&run);
         }
         attn_run_free(&alone);
     }
     test_input_free(&input);
+}
+
+void family_threads(const attn_loaded_stage *row, test_failures *failures) {
+    const test_case many = small_case(row), one = single_head_case(row);
+    vary_threads(row, &many, failures);
+    vary_threads(row, &one, failures);
 }
 #else
 void family_threads(const attn_loaded_stage *row, test_failures *failures) {
@@ -114,8 +140,8 @@ void family_threads(const attn_loaded_stage *row, test_failures *failures) {
 }
 #endif
 
-// From chapter 2 on nothing of S is stored: what a forward pass asks for grows no faster than its
-// inputs, and on the host not at all.
+// From chapter 2 on nothing of S is stored: what a pass asks for grows no faster than its inputs, and
+// for a forward pass on the host not at all.
 void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) {
     test_case c = {.problem = attn_problem_of(4096, 4096, 64)};
     attn_problem longer = attn_problem_of(65536, 65536, 64);
@@ -129,6 +155,27 @@ void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) 
     } else if (row->module->chapter >= 2 && there > (host ? 1 : 16) * here) {
         test_failed(failures, row, &c, "extra memory is %llu bytes at N=4096, %llu at N=65536",
                     (unsigned long long)here, (unsigned long long)there);
+    }
+    const uint64_t back = attn_extra_bytes(row->stage, &c.problem, ATTN_BACKWARD, NULL);
+    const uint64_t longer_back = attn_extra_bytes(row->stage, &longer, ATTN_BACKWARD, NULL);
+    if (!row->stage->yardstick && row->stage->backward && longer_back > 16 * back)
+        test_failed(failures, row, &c,
+                    "extra memory backward is %llu bytes at N=4096, %llu at N=65536",
+                    (unsigned long long)back, (unsigned long long)longer_back);
+}
+
+// Index arithmetic in 64 bits, on problems whose tensors have more than 2^32 elements.
+void family_large_indices(const attn_loaded_stage *row, test_failures *failures) {
+    for (int which = 0; which < LAST_PARTS; which++) {
+        const attn_status status = last_part_run(row, which);
+        const test_case c = {.problem = attn_problem_of(64, 64, 4), .note = "behind 2^32 elements"};
+        failures->cases++;
+        if (status.code == ATTN_UNSUPPORTED) {
+            failures->refused++;
+            snprintf(failures->why_refused, sizeof failures->why_refused, "%s", status.text);
+        } else if (status.code != ATTN_OK) {
+            test_failed(failures, row, &c, "problem %d of last_part.c: %s", which, status.text);
+        }
     }
 }
 

@@ -12,6 +12,21 @@ static int naive_gpu_buffers(const attn_problem *problem, attn_pass pass,
     return 2;
 }
 
+// A grid has at most 2^31 - 1 blocks; softmax_rows has one for each row, the products have one for each tile.
+static attn_status naive_gpu_supports(const attn_problem *problem) {
+    const double heads = (double)problem->batch * (double)problem->heads;
+    const double q_tiles = heads * (double)naive_tiles(problem->q_len);
+    const double k_tiles = (double)naive_tiles(problem->kv_len);
+    const double columns = (double)naive_column_tiles(problem);
+    const double blocks = fmax(fmax((double)attn_rows(problem), q_tiles * k_tiles),
+                               fmax(q_tiles, heads * k_tiles) * columns);
+    if (blocks <= INT32_MAX) return attn_ok();
+    return attn_error(
+        ATTN_UNSUPPORTED,
+        "naive: it would need %.4g blocks, and a grid has at most %d: fewer heads or queries",
+        blocks, INT32_MAX);
+}
+
 // naive.cu and naive_backward.cu have the formulas; here they stand by kernel.
 void naive_gpu_bytes(const attn_problem *problem, attn_pass pass, attn_traffic *traffic) {
     const uint64_t heads = (uint64_t)(problem->batch * problem->heads);
@@ -63,7 +78,7 @@ static const attn_stage stages[] = {{
     ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_GROUPED_HEADS,
     1, // the yardstick
     "64x64, as chapter 3's",
-    NULL,
+    naive_gpu_supports,
     naive_gpu_buffers,
     naive_gpu_forward,
     naive_gpu_backward,

@@ -20,12 +20,9 @@
 #include "chapters/02-online-softmax/register_block.h"
 #include "chapters/02-online-softmax/stages.h"
 #include "chapters/02-online-softmax/transpose.h"
+#include "chapters/02-online-softmax/workspaces.h"
 
 #include <math.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 // ---- one tile ----------------------------------------------------------------------------------------
 
@@ -239,27 +236,6 @@ static int tile_queries(const attn_problem *p) {
 static int tile_keys(const attn_problem *p) {
     return clamp_tile(p->bc > 0 ? p->bc : 128, p->kv_len);
 }
-
-// A workspace for each processor, and never more threads than that: so their number is the same when
-// the buffer is asked for and when it is used, whatever happens to OpenMP's settings in between.
-#ifdef _OPENMP
-static int workspaces(void) {
-    return omp_get_num_procs();
-}
-static int team(void) {
-    return omp_get_max_threads() < workspaces() ? omp_get_max_threads() : workspaces();
-}
-static int thread(void) {
-    return omp_get_thread_num();
-}
-#else
-static int workspaces(void) {
-    return 1;
-}
-static int thread(void) {
-    return 0;
-}
-#endif
 
 static size_t workspace_floats(const attn_problem *p) {
     return (2 * (size_t)p->head_dim + (size_t)tile_keys(p)) * BLOCK_QUERIES;

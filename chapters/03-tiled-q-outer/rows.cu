@@ -41,6 +41,11 @@ static double q_outer_flops(const attn_problem *p, attn_pass pass) {
     return pass == ATTN_FORWARD ? 4 * (double)p->head_dim * (double)attn_score_elements(p) : 0;
 }
 
+static uint64_t plain_shared_bytes(const attn_problem *p, attn_pass pass) {
+    (void)pass;
+    return q_outer_plain_shared_bytes(p);
+}
+
 static const attn_stage stages[] = {
     {
         "q-outer-plain",
@@ -55,7 +60,7 @@ static const attn_stage stages[] = {
         q_outer_plain_bytes,
         q_outer_flops,
         NULL,
-        q_outer_plain_shared_bytes,
+        plain_shared_bytes,
     },
     {
         "q-outer",

@@ -325,12 +325,12 @@ __device__ __forceinline__ void tile_store_row(float *to, const float (&o)[C], i
 
 // O = o / l and L = m + log l, m back in natural units: the only division and the only logarithm.
 //   o_out [q_len][d], lse [q_len] of one head; first_query: the thread's, in the head
-// A head without keys has O = 0, L = -infinity. (With keys whose scores are all -infinity, l = 0, and O
-// is 0/0: that softmax does not exist.)
+// A row that sees no key (its bit in `seeing` is 0) has O = 0, L = -infinity. (With keys whose scores are
+// all -infinity, l = 0, and O is 0/0: that softmax does not exist.)
 template <int D>
 __device__ __forceinline__ void tile_finish(float *o_out, float *lse, float (&o)[8][8],
                                             const tile_rows &rows, int first_query, int x,
-                                            int q_len, int kv_len, int d, bool vectors) {
+                                            int q_len, unsigned seeing, int d, bool vectors) {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const float l = tile_row_sum<D>(rows.l[i]); // all lanes take part, whatever they will store
@@ -338,7 +338,7 @@ __device__ __forceinline__ void tile_finish(float *o_out, float *lse, float (&o)
         if (query >= q_len) continue;
         const float factor = 1 / l;
 #pragma unroll
-        for (int c = 0; c < 8; c++) o[i][c] = kv_len > 0 ? o[i][c] * factor : 0;
+        for (int c = 0; c < 8; c++) o[i][c] = seeing >> i & 1 ? o[i][c] * factor : 0;
         tile_store_row<D / 2>(o_out + (size_t)query * d, o[i], 4 * x, d, vectors);
         if (x == 0) hbm_store(&lse[query], fmaf(rows.m[i], TILE_LN_2, logf(l)));
     }

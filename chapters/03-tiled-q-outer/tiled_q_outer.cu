@@ -117,44 +117,20 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     }
     if (shape.kv_len == 0) cp_async_wait<0>(); // nobody waited for Q
     tile_finish<D>(o + q_head, lse + head * shape.q_len, sum_o, rows, first_query + here.query,
-                   here.x, shape.q_len, shape.kv_len, shape.d, shape.vectors);
+                   here.x, shape.q_len, shape.kv_len > 0 ? 0xff : 0, shape.d, shape.vectors);
 }
 
 // ---- what it can do, and what it moves ----
-attn_status q_outer_fits(const attn_problem *p, const char *stage, uint64_t query_tiles) {
-    const uint64_t blocks = (uint64_t)(p->batch * p->heads) * query_tiles;
-    if (p->head_dim > 256)
-        return attn_error(ATTN_UNSUPPORTED,
-                          "%s: head_dim is %lld; it is compiled for at most 256 (naive does any)",
-                          stage, (long long)p->head_dim);
-    if (blocks > INT32_MAX)
-        return attn_error(
-            ATTN_UNSUPPORTED,
-            "%s: %llu tiles of queries in all heads, and a grid has at most %d blocks", stage,
-            (unsigned long long)blocks, INT32_MAX);
-    return attn_ok();
-}
-
 attn_status q_outer_supports(const attn_problem *p) {
     return q_outer_fits(p, "q-outer", q_outer_query_tiles(p));
-}
-
-// Q is read once; K and V once for each tile of queries; O and L are written once.
-void q_outer_add_bytes(const attn_problem *p, uint64_t query_tiles, attn_traffic *traffic) {
-    const uint64_t heads = (uint64_t)(p->batch * p->heads);
-    const uint64_t kv = 4 * heads * (uint64_t)p->kv_len * (uint64_t)p->head_dim * query_tiles;
-    attn_traffic_add(traffic, "q", 4 * attn_q_elements(p), 0);
-    attn_traffic_add(traffic, "k", kv, 0);
-    attn_traffic_add(traffic, "v", kv, 0);
-    attn_traffic_add(traffic, "o", 0, 4 * attn_q_elements(p));
-    attn_traffic_add(traffic, "lse", 0, 4 * attn_rows(p));
 }
 
 void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
     if (pass == ATTN_FORWARD) q_outer_add_bytes(p, q_outer_query_tiles(p), traffic);
 }
 
-uint64_t q_outer_shared_bytes(const attn_problem *p) {
+uint64_t q_outer_shared_bytes(const attn_problem *p, attn_pass pass) {
+    (void)pass;
     switch (q_outer_compiled_dim(p)) {
     case 32:
         return shared_bytes<32>();

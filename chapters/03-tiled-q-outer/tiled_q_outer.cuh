@@ -17,13 +17,37 @@ static inline uint64_t q_outer_query_tiles(const attn_problem *p) {
     const uint64_t br = 8192 / q_outer_compiled_dim(p);
     return ((uint64_t)p->q_len + br - 1) / br;
 }
-uint64_t q_outer_shared_bytes(const attn_problem *p);
+uint64_t q_outer_shared_bytes(const attn_problem *p, attn_pass pass); // has the forward pass alone
 attn_status q_outer_supports(const attn_problem *p);
 void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic);
 
-// Both stages: what a kernel with a block for each of so many tiles of queries can do, and what it moves.
-attn_status q_outer_fits(const attn_problem *p, const char *stage, uint64_t query_tiles);
-void q_outer_add_bytes(const attn_problem *p, uint64_t query_tiles, attn_traffic *traffic);
+// What a kernel with a block for each of so many tiles of queries can do, and what it moves.
+static inline attn_status q_outer_fits(const attn_problem *p, const char *stage,
+                                       uint64_t query_tiles) {
+    const uint64_t blocks = (uint64_t)(p->batch * p->heads) * query_tiles;
+    if (p->head_dim > 256)
+        return attn_error(ATTN_UNSUPPORTED,
+                          "%s: head_dim is %lld; it is compiled for at most 256 (naive does any)",
+                          stage, (long long)p->head_dim);
+    if (blocks > INT32_MAX)
+        return attn_error(
+            ATTN_UNSUPPORTED,
+            "%s: %llu tiles of queries in all heads, and a grid has at most %d blocks", stage,
+            (unsigned long long)blocks, INT32_MAX);
+    return attn_ok();
+}
+
+// Q is read once; K and V once for each tile of queries; O and L are written once.
+static inline void q_outer_add_bytes(const attn_problem *p, uint64_t query_tiles,
+                                     attn_traffic *traffic) {
+    const uint64_t heads = (uint64_t)(p->batch * p->heads);
+    const uint64_t kv = 4 * heads * (uint64_t)p->kv_len * (uint64_t)p->head_dim * query_tiles;
+    attn_traffic_add(traffic, "q", 4 * attn_q_elements(p), 0);
+    attn_traffic_add(traffic, "k", kv, 0);
+    attn_traffic_add(traffic, "v", kv, 0);
+    attn_traffic_add(traffic, "o", 0, 4 * attn_q_elements(p));
+    attn_traffic_add(traffic, "lse", 0, 4 * attn_rows(p));
+}
 
 // The plain kernel: tiles as asked for, else 64 x 64, or 32 x 32 where d is large; and what they need.
 static inline int q_outer_plain_tile(const attn_problem *p, int64_t asked) {

@@ -26,6 +26,7 @@ typedef struct backward_plan {
     uint64_t query_tiles, key_tiles;
 } backward_plan;
 backward_plan backward_plan_of(const attn_problem *p);
+attn_status backward_supports(const attn_problem *p); // both passes, without masks
 
 backward_sizes backward_sizes_of(const attn_problem *p, const backward_plan *plan,
                                  const attn_tensors *t);

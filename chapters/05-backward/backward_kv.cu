@@ -33,20 +33,9 @@ __device__ __forceinline__ void add_dq(float *dq, const float (&part)[8][shape::
     for (int i = 0; i < 8; i++) {
         if (first_row + i >= sizes.rows) break;
 #pragma unroll
-        for (int c = 0; c < shape::ROW_COLUMNS; c += 4) {
-            const int column = first_column + c / 4 * 32;
-            float *to = dq + (size_t)(first_row + i) * sizes.d + column;
-            const float four[4] = {sizes.scale * part[i][c], sizes.scale * part[i][c + 1],
-                                   sizes.scale * part[i][c + 2], sizes.scale * part[i][c + 3]};
-            if (sizes.vectors) {
-                if (column < sizes.d)
-                    hbm_atomic_add4(to, make_float4(four[0], four[1], four[2], four[3]));
-            } else {
-#pragma unroll
-                for (int n = 0; n < 4; n++)
-                    if (column + n < sizes.d) hbm_atomic_add(&to[n], four[n]);
-            }
-        }
+        for (int c = 0; c < shape::ROW_COLUMNS; c += 4)
+            backward_add4(dq + (size_t)(first_row + i) * sizes.d, first_column + c / 4 * 32,
+                          sizes.d, sizes.scale, &part[i][c], sizes.vectors);
     }
 }
 

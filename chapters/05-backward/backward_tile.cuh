@@ -94,7 +94,9 @@ __device__ __forceinline__ void backward_select(float (&s)[8][C], const backward
             if (i >= extent.rows || j >= extent.keys) s[i][j] = 0;
 }
 
-// s becomes P: P_ij = e^(scale S_ij - L_i). No maximum and no sum: L has both, m + log l.
+// s becomes P: P_ij = e^(scale S_ij - L_i). No maximum and no sum: L has both, m + log l. So no score is
+// above L; if it seems so, then because both are rounded, and by much if they are large. (Written so that
+// NaN stays NaN, which fminf would lose.)
 //   lse   the thread's first of 8 rows
 template <int C>
 __device__ __forceinline__ void backward_weights(float (&s)[8][C], const float *lse, float scale,
@@ -103,7 +105,10 @@ __device__ __forceinline__ void backward_weights(float (&s)[8][C], const float *
     for (int i = 0; i < 8; i++) {
         const float shift = lse[i] * TILE_LOG2_E;
 #pragma unroll
-        for (int j = 0; j < C; j++) s[i][j] = tile_exp2(fmaf(s[i][j] * scale, TILE_LOG2_E, -shift));
+        for (int j = 0; j < C; j++) {
+            const float exponent = fmaf(s[i][j] * scale, TILE_LOG2_E, -shift);
+            s[i][j] = tile_exp2(exponent > 0 ? 0 : exponent);
+        }
     }
     backward_select(s, extent);
 }
@@ -147,6 +152,20 @@ __device__ __forceinline__ void backward_take(float (&s)[8][C], const float *til
             for (int j = 0; j < C; j += 4) tile_read4(&s[i][j], row + j);
         }
     }
+}
+
+// Adds factor * four to columns column .. column + 3 of a row of d, atomically.
+__device__ __forceinline__ void backward_add4(float *row, int column, int d, float factor,
+                                              const float *four, bool vectors) {
+    if (vectors) {
+        if (column < d)
+            hbm_atomic_add4(row + column, make_float4(factor * four[0], factor * four[1],
+                                                      factor * four[2], factor * four[3]));
+        return;
+    }
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+        if (column + n < d) hbm_atomic_add(&row[column + n], factor * four[n]);
 }
 
 // ---- the product with P transposed ----

@@ -1,8 +1,8 @@
 // bench.c -- attention bench: the host's stages as fractions of what this machine's FMA units do.
 //
 // Absolute times say little on a machine whose clock and neighbours change from minute to minute. So
-// each round times the FMA probe and every stage in turn, each stage's rate is divided by the probe's of
-// the same round, and the medians over the rounds are shown.
+// each round times the FMA probe and every stage in turn, each rate is divided by that of the probe
+// next to it, before a forward and after a backward pass, and the medians over the rounds are shown.
 #include "cpu/case.h"
 #include "cpu/cli/bench.h"
 #include "cpu/cli/generated.h"
@@ -44,54 +44,71 @@ static void use_threads(int threads) {
 #endif
 }
 
-// One stage on one problem: medians over the rounds.
+// Products that a pass is counted for, whatever a stage executes.
+static const double products[2] = {[ATTN_FORWARD] = 2, [ATTN_BACKWARD] = 5};
+
+// One pass of one stage on one problem: medians over the rounds.
 typedef struct figures {
-    const attn_loaded_stage *row;
-    attn_status status;
     double rate[2], fraction[2]; // GFLOP/s, and over the probe; on one thread, on all
-    double speedup;              // all threads over one, of the fractions' own rounds
+    double speedup;              // all threads over one, of the same rounds
 } figures;
 
-static attn_status time_round(const attn_loaded_stage *row, const attn_problem *problem,
-                              const attn_inputs *inputs, double *seconds) {
+typedef struct timed_stage {
+    const attn_loaded_stage *row;
+    attn_status status;
+    figures pass[2]; // the second where the stage has a backward pass
+} timed_stage;
+
+static int passes(const timed_stage *stage) {
+    return stage->row->stage->backward ? 2 : 1;
+}
+
+static attn_status time_round(const timed_stage *stage, const attn_problem *problem,
+                              attn_inputs inputs, double seconds[2]) {
     attn_run run;
-    ATTN_TRY(attn_run_stage(row, problem, inputs, 1, &run));
-    *seconds = run.seconds[ATTN_FORWARD];
+    if (passes(stage) < 2) inputs.d_o = NULL;
+    ATTN_TRY(attn_run_stage(stage->row, problem, &inputs, 1, &run));
+    for (int pass = 0; pass < passes(stage); pass++) seconds[pass] = run.seconds[pass];
     attn_run_free(&run);
     return attn_ok();
 }
 
 static void bench_problem(const attn_problem *problem, const attn_inputs *inputs, int rounds,
-                          int threads, figures *stage, int count) {
-    static double rate[MAX_STAGES][2][MAX_ROUNDS], fraction[MAX_STAGES][2][MAX_ROUNDS];
-    static double speedup[MAX_STAGES][MAX_ROUNDS];
-    const double flops = 4.0 * (double)problem->head_dim *
-                         (double)(problem->batch * problem->heads) *
-                         (double)attn_visible_pairs(problem);
+                          int threads, timed_stage *stage, int count) {
+    static double rate[MAX_STAGES][2][2][MAX_ROUNDS], fraction[MAX_STAGES][2][2][MAX_ROUNDS];
+    static double speedup[MAX_ROUNDS];
+    const double flops_of_product = 2.0 * (double)problem->head_dim *
+                                    (double)(problem->batch * problem->heads) *
+                                    (double)attn_visible_pairs(problem);
     // Round -1 warms up: pages, clocks, and OpenMP's threads.
     for (int round = -1; round < rounds; round++)
         for (int all = 0; all < 2; all++) {
             use_threads(all ? threads : 1);
             for (int i = 0; i < count; i++) {
-                double seconds = 1;
-                const double peak = attn_fma_probe(all ? threads : 1);
+                double seconds[2] = {1, 1}, peak[2];
                 if (stage[i].status.code != ATTN_OK) continue;
-                stage[i].status = time_round(stage[i].row, problem, inputs, &seconds);
-                if (round < 0) continue;
-                rate[i][all][round] = flops / seconds / 1e9;
-                fraction[i][all][round] = rate[i][all][round] / peak;
+                peak[ATTN_FORWARD] = attn_fma_probe(all ? threads : 1);
+                stage[i].status = time_round(&stage[i], problem, *inputs, seconds);
+                peak[ATTN_BACKWARD] = attn_fma_probe(all ? threads : 1);
+                for (int pass = 0; pass < 2 && round >= 0; pass++) {
+                    const double flops = products[pass] * flops_of_product;
+                    rate[i][pass][all][round] = flops / seconds[pass] / 1e9;
+                    fraction[i][pass][all][round] = rate[i][pass][all][round] / peak[pass];
+                }
             }
         }
     use_threads(threads);
-    for (int i = 0; i < count; i++) {
-        for (int round = 0; round < rounds; round++)
-            speedup[i][round] = rate[i][1][round] / rate[i][0][round];
-        for (int all = 0; all < 2; all++) {
-            stage[i].rate[all] = attn_median(rate[i][all], rounds);
-            stage[i].fraction[all] = attn_median(fraction[i][all], rounds);
+    for (int i = 0; i < count; i++)
+        for (int pass = 0; pass < 2; pass++) {
+            figures *f = &stage[i].pass[pass];
+            for (int round = 0; round < rounds; round++)
+                speedup[round] = rate[i][pass][1][round] / rate[i][pass][0][round];
+            for (int all = 0; all < 2; all++) {
+                f->rate[all] = attn_median(rate[i][pass][all], rounds);
+                f->fraction[all] = attn_median(fraction[i][pass][all], rounds);
+            }
+            f->speedup = attn_median(speedup, rounds);
         }
-        stage[i].speedup = attn_median(speedup[i], rounds);
-    }
 }
 
 // ---- output: Markdown for people and README, or CSV ----
@@ -125,9 +142,8 @@ static void begin_output(text *t, const attn_options *o, int threads) {
     char processor[128], date[32];
     const time_t now = time(NULL);
     if (o->csv) {
-        append(t,
-               "stage,batch,heads,q_len,kv_len,head_dim,causal,threads,gflops,of_fma_1,of_fma_all,"
-               "speedup\n");
+        append(t, "stage,pass,batch,heads,q_len,kv_len,head_dim,causal,threads,gflops,of_fma_1,"
+                  "of_fma_all,speedup\n");
         return;
     }
     processor_name(processor, sizeof processor);
@@ -135,45 +151,54 @@ static void begin_output(text *t, const attn_options *o, int threads) {
     append(
         t,
         "Measured by `make bench` on %s: %s, %d thread%s, compiler %s, medians of %d interleaved "
-        "rounds; GFLOP/s are useful ones, 4d for each pair of query and key that see each "
-        "other.\n\n",
+        "rounds; GFLOP/s are useful ones: for each pair of query and key that see each other 4d "
+        "forward, and 10d backward, whether P is kept or computed again.\n\n",
         date, processor, threads, threads == 1 ? "" : "s", COMPILER, o->rounds);
     append(t,
-           "| problem | stage | GFLOP/s | of FMA peak, 1 thread | of FMA peak, %d threads | "
-           "%d threads over 1 |\n|---|---|---:|---:|---:|---:|\n",
+           "| problem | stage | pass | GFLOP/s | of FMA peak, 1 thread | of FMA peak, %d threads | "
+           "%d threads over 1 |\n|---|---|---|---:|---:|---:|---:|\n",
            threads, threads);
 }
 
 static void add_figures(text *t, const attn_options *o, const attn_problem *p, int threads,
-                        const figures *f) {
+                        const timed_stage *stage) {
+    static const char *const names[2] = {[ATTN_FORWARD] = "forward", [ATTN_BACKWARD] = "backward"};
+    const char *name = stage->row->stage->name;
     char problem[160];
     attn_problem_describe(p, problem, sizeof problem);
-    if (f->status.code != ATTN_OK) {
-        fprintf(stderr, "not timed: %s, %s: %s\n", f->row->stage->name, problem, f->status.text);
+    if (stage->status.code != ATTN_OK) {
+        fprintf(stderr, "not timed: %s, %s: %s\n", name, problem, stage->status.text);
         return;
     }
-    if (o->csv)
-        append(t, "%s,%lld,%lld,%lld,%lld,%lld,%d,%d,%.2f,%.4f,%.4f,%.3f\n", f->row->stage->name,
-               (long long)p->batch, (long long)p->heads, (long long)p->q_len, (long long)p->kv_len,
-               (long long)p->head_dim, (int)p->causal, threads, f->rate[1], f->fraction[0],
-               f->fraction[1], f->speedup);
-    else
-        append(t, "| %s | %s | %.1f | %.3f | %.3f | %.2f |\n", problem, f->row->stage->name,
-               f->rate[1], f->fraction[0], f->fraction[1], f->speedup);
+    for (int pass = 0; pass < passes(stage); pass++) {
+        const figures *f = &stage->pass[pass];
+        if (o->csv)
+            append(t, "%s,%s,%lld,%lld,%lld,%lld,%lld,%d,%d,%.2f,%.4f,%.4f,%.3f\n", name,
+                   names[pass], (long long)p->batch, (long long)p->heads, (long long)p->q_len,
+                   (long long)p->kv_len, (long long)p->head_dim, (int)p->causal, threads,
+                   f->rate[1], f->fraction[0], f->fraction[1], f->speedup);
+        else
+            append(t, "| %s | %s | %s | %.1f | %.3f | %.3f | %.2f |\n", problem, name, names[pass],
+                   f->rate[1], f->fraction[0], f->fraction[1], f->speedup);
+    }
 }
 
 // A fraction above 1, or two threads that are slower than one: something else had the processor.
-static int is_disturbed(const figures *f, int threads) {
-    return f->status.code == ATTN_OK &&
-           (f->fraction[0] > 1 || f->fraction[1] > 1 || (threads > 1 && f->speedup < 0.9));
+static int is_disturbed(const timed_stage *stage, int threads) {
+    int disturbed = 0;
+    for (int pass = 0; pass < passes(stage); pass++) {
+        const figures *f = &stage->pass[pass];
+        disturbed |= f->fraction[0] > 1 || f->fraction[1] > 1 || (threads > 1 && f->speedup < 0.9);
+    }
+    return stage->status.code == ATTN_OK && disturbed;
 }
 
 static attn_status bench_one(const attn_modules *modules, const attn_options *o,
                              const attn_problem *problem, int threads, text *t, int *disturbed) {
-    figures stage[MAX_STAGES];
+    timed_stage stage[MAX_STAGES];
     int count = 0;
     attn_case random;
-    ATTN_TRY(attn_case_random(problem, o->input, o->seed, 0, &random));
+    ATTN_TRY(attn_case_random(problem, o->input, o->seed, 1, &random));
     const attn_inputs inputs = attn_case_inputs(&random);
     for (int i = 0; i < modules->stage_count && count < MAX_STAGES; i++)
         if (strcmp(modules->stage[i].module->device->kind, "host") == 0) {

@@ -5,7 +5,6 @@
 // with a pause before each burst; a figure is the median over the rounds of the median of each burst.
 #include "cpu/case.h"
 #include "cpu/cli/bench.h"
-#include "cpu/mask.h"
 #include "cpu/median.h"
 #include "cpu/runner.h"
 
@@ -41,17 +40,13 @@ static void driver_version(char *text, size_t size) {
 
 static void print_row(const attn_loaded_stage *row, const attn_problem *p, attn_pass pass,
                       double seconds) {
-    attn_traffic model;
-    memset(&model, 0, sizeof model);
-    row->stage->bytes(p, pass, &model);
+    const attn_traffic model = attn_model_bytes(row->stage, p, pass);
     const attn_tensor_bytes total = attn_traffic_total(&model);
-    const double pairs = (double)(p->batch * p->heads) * (double)attn_visible_pairs(p);
-    const double useful = (pass == ATTN_FORWARD ? 4 : 10) * (double)p->head_dim * pairs;
     printf("%s,%s,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.6f,%.3f,%llu,%llu\n", row->stage->name,
            pass == ATTN_FORWARD ? "forward" : "backward", (long long)p->batch, (long long)p->heads,
            (long long)p->kv_heads, (long long)p->q_len, (long long)p->kv_len,
            (long long)p->head_dim, p->causal != ATTN_CAUSAL_OFF, seconds * 1e3,
-           useful / seconds / 1e12, (unsigned long long)total.read,
+           attn_useful_flops(p, pass) / seconds / 1e12, (unsigned long long)total.read,
            (unsigned long long)total.written);
 }
 

@@ -3,6 +3,7 @@
 #include "cpu/cli/commands.h"
 #include "cpu/cli/recorded.h"
 #include "cpu/fma_probe.h"
+#include "cpu/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,13 +157,20 @@ static int threads(void) {
 #endif
 }
 
-// Without a reference there is no verdict: the stage is run for its bytes and its time.
-static attn_status run_unchecked(const attn_loaded_stage *row, const attn_problem *problem,
-                                 const attn_inputs *inputs, int repeats, attn_proof *proof) {
+// Without a reference (`trial` NULL) there is no verdict: the stage is run for its bytes and its time.
+static attn_status run_one(const attn_loaded_stage *row, const attn_problem *problem,
+                           const attn_inputs *inputs, const attn_trial *trial,
+                           const attn_options *o, attn_proof *proof) {
     attn_inputs wanted = *inputs;
     memset(proof, 0, sizeof *proof);
     if (!row->stage->backward) wanted.d_o = NULL;
-    return attn_run_stage(row, problem, &wanted, repeats, &proof->run);
+    const int repeats = o->repeats_given ? 1 : o->repeats;
+    ATTN_TRY(trial ? attn_prove(row, trial, repeats, proof)
+                   : attn_run_stage(row, problem, &wanted, repeats, &proof->run));
+    if (!o->repeats_given) return attn_ok();
+    // Many runs, compared with each other, take the place of the one.
+    attn_run_free(&proof->run);
+    return attn_run_repeated(row, problem, &wanted, o->repeats, &proof->run);
 }
 
 // The best of several probes, beside the stages they are held against: a busy machine slows both.
@@ -196,9 +204,8 @@ static attn_status measure(const attn_modules *modules, const attn_chapter *chap
         if (!choosable && (problem->br || problem->bc)) m->own_tiles = 1;
         trial.problem = *asked;
         if (strcmp(stage->row->module->device->kind, "host") == 0) probe_peak(m);
-        stage->status = checked
-                            ? attn_prove(stage->row, &trial, o->repeats, &stage->proof)
-                            : run_unchecked(stage->row, asked, &inputs, o->repeats, &stage->proof);
+        stage->status =
+            run_one(stage->row, asked, &inputs, checked ? &trial : NULL, o, &stage->proof);
         if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
         if (stage->status.code == ATTN_DEVICE) m->failed++;
     }
@@ -285,7 +292,7 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     if (status.code == ATTN_OK) status = all_refused(&chapter, &m);
     if (status.code == ATTN_OK) {
         if (o->csv) {
-            attn_print_chapter_csv(&chapter, &m);
+            attn_print_chapter_csv(&m);
         } else {
             attn_print_tables(&chapter, &m);
             attn_print_recorded(&chapter);

@@ -30,7 +30,7 @@ typedef struct attn_chapter_proof {
 attn_status attn_chapter_prove(const attn_modules *modules, const attn_chapter *chapter,
                                attn_chapter_proof *proof);
 
-// ---- the measurement (chapter_tables.c) ----
+// ---- the measurement ----
 typedef struct attn_measured {
     const attn_loaded_stage *row;
     attn_status status; // ATTN_OK, or why there is nothing to show
@@ -47,7 +47,20 @@ typedef struct attn_measurement {
     int own_tiles; // 1: BR or BC was asked for, and some stage has tiles of its own
 } attn_measurement;
 
+// Its tables. A stage is on the host or on a device; the two are never in one table, and time stands only
+// where a clock means something, never for the emulator.
+int attn_is_on_host(const attn_measured *measured);
+int attn_has_time(const attn_measured *measured);
+int attn_pass_ran(const attn_measured *measured, attn_pass pass);
+// "yes", "NO" or "not counted here": whether the bytes counted are the closed form's.
+const char *attn_counted_text(const attn_measured *measured);
+
 void attn_print_tables(const attn_chapter *chapter, const attn_measurement *measurement);
-void attn_print_chapter_csv(const attn_chapter *chapter, const attn_measurement *measurement);
+// The parts of it in files of their own: chapter_training.c, chapter_repeats.c, chapter_predictions.c.
+void attn_print_training(const attn_chapter *chapter, const attn_measurement *m, int on_host);
+void attn_print_repeats(const attn_measurement *measurement);
+void attn_print_predictions(const attn_chapter *chapter, const attn_measurement *measurement);
+
+void attn_print_chapter_csv(const attn_measurement *measurement); // chapter_csv.c
 
 #endif

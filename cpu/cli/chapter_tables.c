@@ -1,41 +1,27 @@
-// chapter_tables.c -- see chapter.h: what a chapter prints of its measurement.
-//
-// Host and device stages are separate tables, forward and backward too. Time stands only where a clock
-// means something: never for the emulator.
+// chapter_tables.c -- see chapter.h: each pass' error, FLOPs, bytes and time, on the host and on a device.
 #include "cpu/cli/chapter.h"
 #include "cpu/cli/table.h"
-#include "cpu/mask.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static attn_table table; // too large for a stack
 
-static int is_host(const attn_loaded_stage *row) {
-    return strcmp(row->module->device->kind, "host") == 0;
+int attn_is_on_host(const attn_measured *m) {
+    return strcmp(m->row->module->device->kind, "host") == 0;
 }
 
-static int has_time(const attn_loaded_stage *row) {
-    return row->module->device->timer_start != NULL;
+int attn_has_time(const attn_measured *m) {
+    return m->row->module->device->timer_start != NULL;
 }
 
-static attn_traffic model_of(const attn_loaded_stage *row, const attn_problem *problem,
-                             attn_pass pass) {
-    attn_traffic model;
-    memset(&model, 0, sizeof model);
-    row->stage->bytes(problem, pass, &model);
-    return model;
-}
-
-static int pass_ran(const attn_measured *m, attn_pass pass) {
+int attn_pass_ran(const attn_measured *m, attn_pass pass) {
     return m->status.code == ATTN_OK && (pass == ATTN_FORWARD || m->proof.run.out.dq != NULL);
 }
 
-// FLOPs that the mathematics needs: two products forward, five backward with P recomputed, four with
-// P stored. Rates are of the forward's two or the stored backward's four, whatever a stage executes.
-static double useful_flops(const attn_problem *p, attn_pass pass) {
-    const double pairs = (double)(p->batch * p->heads) * (double)attn_visible_pairs(p);
-    return (pass == ATTN_FORWARD ? 4 : 8) * (double)p->head_dim * pairs;
+const char *attn_counted_text(const attn_measured *m) {
+    if (!m->proof.bytes_compared) return "not counted here";
+    return m->proof.bytes_equal ? "yes" : "NO";
 }
 
 static void add_error_cells(const attn_measured *m, attn_pass pass) {
@@ -56,7 +42,7 @@ static void add_flops_cell(const attn_measured *m, const attn_problem *problem, 
 
 // Read, written, and what is stored besides the tensors, by the stage's own closed forms.
 static void add_bytes_cells(const attn_measured *m, const attn_problem *problem, attn_pass pass) {
-    const attn_traffic model = model_of(m->row, problem, pass);
+    const attn_traffic model = attn_model_bytes(m->row->stage, problem, pass);
     const attn_tensor_bytes total = attn_traffic_total(&model);
     attn_table_cell(&table, "%.6g", (double)total.read / 1e6);
     attn_table_cell(&table, "%.6g", (double)total.written / 1e6);
@@ -70,7 +56,7 @@ static void begin_stage_row(const attn_measured *m) {
 
 static void print_refusals(const attn_measurement *m, int host) {
     for (int i = 0; i < m->count; i++)
-        if (m->stage[i].status.code != ATTN_OK && is_host(m->stage[i].row) == host)
+        if (m->stage[i].status.code != ATTN_OK && attn_is_on_host(&m->stage[i]) == host)
             printf("    %d %s: not run: %s\n", m->stage[i].row->module->chapter,
                    m->stage[i].row->stage->name, m->stage[i].status.text);
 }
@@ -85,9 +71,9 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
-        if (!is_host(stage->row) || !pass_ran(stage, pass)) continue;
+        if (!attn_is_on_host(stage) || !attn_pass_ran(stage, pass)) continue;
         const double seconds = stage->proof.run.seconds[pass];
-        const double rate = seconds > 0 ? useful_flops(&m->problem, pass) / seconds / 1e9 : 0;
+        const double rate = seconds > 0 ? attn_useful_flops(&m->problem, pass) / seconds / 1e9 : 0;
         begin_stage_row(stage);
         add_error_cells(stage, pass);
         add_flops_cell(stage, &m->problem, pass);
@@ -103,10 +89,15 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
     if (table.rows == 0) return;
     printf("\n%s on this CPU (median of the repeats; peak: %.0f GFLOP/s of fp32 multiply-adds)\n",
            pass == ATTN_FORWARD ? "Forward" : "Backward", m->fma_peak);
-    printf("    Bytes by formula: what the loops ask for, with what a tile or a row needs kept on "
-           "the chip.\n"
-           "    GFLOP done counts all products that run; useful ones are of pairs that see each "
-           "other.\n");
+    if (pass == ATTN_FORWARD)
+        printf(
+            "    Bytes by formula: what the loops ask for, with what a tile or a row needs kept on "
+            "the chip.\n"
+            "    GFLOP done counts all products that run; useful ones are 4d a pair of query and "
+            "key that see\n    each other.\n");
+    else
+        printf("    Useful ones are 10d a pair, whatever a stage executes: rates compare as times "
+               "do.\n");
     attn_table_print(&table, 4);
     if (disturbed)
         printf(
@@ -122,23 +113,24 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
                                         "read MB",         "written MB",
                                         "extra memory MB", "ms",
                                         "useful TFLOP/s",  NULL};
-    const attn_loaded_stage *device_row = NULL;
+    const attn_measured *shown = NULL;
     for (int i = 0; i < m->count; i++)
-        if (!is_host(m->stage[i].row) && pass_ran(&m->stage[i], pass)) device_row = m->stage[i].row;
-    if (!device_row) return;
-    attn_table_begin(&table, has_time(device_row) ? timed : emulated);
+        if (!attn_is_on_host(&m->stage[i]) && attn_pass_ran(&m->stage[i], pass))
+            shown = &m->stage[i];
+    if (!shown) return;
+    attn_table_begin(&table, attn_has_time(shown) ? timed : emulated);
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
-        if (is_host(stage->row) || !pass_ran(stage, pass)) continue;
+        if (attn_is_on_host(stage) || !attn_pass_ran(stage, pass)) continue;
         begin_stage_row(stage);
         add_error_cells(stage, pass);
         add_flops_cell(stage, &m->problem, pass);
         add_bytes_cells(stage, &m->problem, pass);
-        if (!has_time(stage->row)) continue;
+        if (!attn_has_time(stage)) continue;
         const double seconds = stage->proof.run.seconds[pass];
         attn_table_cell(&table, "%.4g", seconds * 1e3);
         attn_table_cell(&table, "%.2f",
-                        seconds > 0 ? useful_flops(&m->problem, pass) / seconds / 1e12 : 0);
+                        seconds > 0 ? attn_useful_flops(&m->problem, pass) / seconds / 1e12 : 0);
     }
     const attn_tensor_bytes compulsory = attn_compulsory_bytes(&m->problem, pass);
     attn_table_row(&table);
@@ -147,199 +139,76 @@ static void print_device(const attn_measurement *m, attn_pass pass) {
     attn_table_cell(&table, "%.6g", (double)compulsory.read / 1e6);
     attn_table_cell(&table, "%.6g", (double)compulsory.written / 1e6);
     char device[160];
-    device_row->module->device->describe(device, sizeof device);
+    shown->row->module->device->describe(device, sizeof device);
     printf("\n%s on %s\n", pass == ATTN_FORWARD ? "Forward" : "Backward", device);
-    printf("    Bytes that the kernels ask of device memory; how many of them reach the DRAM "
-           "behind the "
-           "L2 cache is another question.\n");
+    if (pass == ATTN_FORWARD)
+        printf("    Bytes that the kernels ask of device memory; how many of them reach the DRAM "
+               "behind the L2 cache is another question.\n");
+    if (pass == ATTN_BACKWARD && attn_has_time(shown))
+        printf("    Useful FLOPs are 10d a pair here, 4d forward, whatever a stage executes.\n");
     attn_table_print(&table, 4);
 }
 
-// The tensors that the mathematics gives and takes; all others a stage has chosen to store.
-static int is_tensor_of_problem(const char *name) {
-    static const char *const names[] = {"q", "k", "v", "o", "lse", "do", "dq", "dk", "dv"};
+// The inputs that every stage reads. All else that is read, a stage has written before.
+static int is_input(const char *name) {
+    static const char *const names[] = {"q", "k", "v", "do"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i], name) == 0) return 1;
     return 0;
 }
 
-static const char *counted_text(const attn_measured *stage) {
-    if (!stage->proof.bytes_compared) return "not counted here";
-    return stage->proof.bytes_equal ? "yes" : "NO";
-}
-
-// Read MB by tensor: those of the problem together, then each that a stage stores besides.
+// Read MB by tensor: the inputs together, then each that some stage reads besides.
 static void print_by_tensor(const attn_measurement *m, attn_pass pass) {
     char names[ATTN_TABLE_COLUMNS][16];
     const char *heads[ATTN_TABLE_COLUMNS + 1] = {"read MB by tensor",
                                                  pass == ATTN_FORWARD ? "Q+K+V" : "Q+K+V+dO"};
-    int stored = 0, columns = 2, shown = 0;
+    int others = 0, columns = 2, shown = 0;
     for (int i = 0; i < m->count; i++) {
-        if (is_host(m->stage[i].row) || !pass_ran(&m->stage[i], pass)) continue;
-        const attn_traffic model = model_of(m->stage[i].row, &m->problem, pass);
+        if (attn_is_on_host(&m->stage[i]) || !attn_pass_ran(&m->stage[i], pass)) continue;
+        const attn_traffic model = attn_model_bytes(m->stage[i].row->stage, &m->problem, pass);
         for (int t = 0; t < model.count; t++) {
-            int known = is_tensor_of_problem(model.tensor[t].name);
-            for (int s = 0; s < stored; s++) known |= strcmp(names[s], model.tensor[t].name) == 0;
-            if (!known && stored < ATTN_TABLE_COLUMNS - 4)
-                snprintf(names[stored++], sizeof names[0], "%s", model.tensor[t].name);
+            int known = is_input(model.tensor[t].name) || model.tensor[t].read == 0;
+            for (int s = 0; s < others; s++) known |= strcmp(names[s], model.tensor[t].name) == 0;
+            if (!known && others < ATTN_TABLE_COLUMNS - 4)
+                snprintf(names[others++], sizeof names[0], "%s", model.tensor[t].name);
         }
         shown++;
     }
     if (shown == 0) return;
-    for (int s = 0; s < stored; s++) heads[columns++] = names[s];
+    for (int s = 0; s < others; s++) heads[columns++] = names[s];
     heads[columns++] = "model = counted";
     heads[columns] = NULL;
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
-        if (is_host(stage->row) || !pass_ran(stage, pass)) continue;
-        const attn_traffic model = model_of(stage->row, &m->problem, pass);
-        double problem_bytes = 0;
+        if (attn_is_on_host(stage) || !attn_pass_ran(stage, pass)) continue;
+        const attn_traffic model = attn_model_bytes(stage->row->stage, &m->problem, pass);
+        uint64_t inputs = 0;
         for (int t = 0; t < model.count; t++)
-            if (is_tensor_of_problem(model.tensor[t].name))
-                problem_bytes += (double)model.tensor[t].read;
+            if (is_input(model.tensor[t].name)) inputs += model.tensor[t].read;
         begin_stage_row(stage);
-        attn_table_cell(&table, "%.6g", problem_bytes / 1e6);
-        for (int s = 0; s < stored; s++)
+        attn_table_cell(&table, "%.6g", (double)inputs / 1e6);
+        for (int s = 0; s < others; s++)
             attn_table_cell(&table, "%.6g", (double)attn_traffic_of(&model, names[s]).read / 1e6);
-        attn_table_cell(&table, "%s", counted_text(stage));
+        attn_table_cell(&table, "%s", attn_counted_text(stage));
     }
     printf("\n");
     attn_table_print(&table, 4);
 }
 
-// ---- what would change: from the closed forms ----
-static const char *growth(double ratio) {
-    if (ratio > 3.5) return "grows with N^2";
-    if (ratio > 1.5) return "grows with N";
-    return ratio > 0 ? "does not grow with N" : "none";
-}
-
-// From N to 2 N; problems shorter than a few tiles say little about growth, so from 1024 at least.
-static void print_growth(const attn_measurement *m, const attn_loaded_stage *row) {
-    enum { LEAST = 1024 };
-    attn_problem once = m->problem;
-    if (once.q_len < LEAST || once.kv_len < LEAST) once.q_len = once.kv_len = LEAST;
-    attn_problem twice = once;
-    twice.q_len *= 2, twice.kv_len *= 2;
-    if (once.batch == 0 || attn_problem_check(&twice).code != ATTN_OK) return;
-    const attn_traffic before = model_of(row, &once, ATTN_FORWARD);
-    const attn_traffic after = model_of(row, &twice, ATTN_FORWARD);
-    const double read =
-        (double)attn_traffic_total(&after).read / (double)attn_traffic_total(&before).read;
-    const double extra = (double)attn_extra_bytes(row->stage, &once, ATTN_FORWARD, NULL);
-    const double extra_after = (double)attn_extra_bytes(row->stage, &twice, ATTN_FORWARD, NULL);
-    printf("    %d %s, N %lld -> %lld: read x %.2f (%s)", row->module->chapter, row->stage->name,
-           (long long)once.kv_len, (long long)twice.kv_len, read, growth(read));
-    if (extra > 0)
-        printf(", extra memory x %.2f (%s)\n", extra_after / extra, growth(extra_after / extra));
-    else
-        printf(", no extra memory\n");
-}
-
-// From 64 queries a tile to those asked for, or to 32.
-static void print_tile_effect(const attn_measurement *m, const attn_loaded_stage *row) {
-    attn_problem before = m->problem, after = m->problem;
-    if (!(row->stage->features & ATTN_HAS_TILE_SIZES)) return;
-    before.br = 64;
-    if (after.br == 0 || after.br == 64) after.br = 32;
-    if (attn_stage_supports(row->stage, &before, ATTN_FORWARD).code != ATTN_OK ||
-        attn_stage_supports(row->stage, &after, ATTN_FORWARD).code != ATTN_OK)
-        return;
-    const attn_traffic of_64 = model_of(row, &before, ATTN_FORWARD);
-    const attn_traffic asked = model_of(row, &after, ATTN_FORWARD);
-    printf("    %d %s, Br 64 -> %lld: read %.6g -> %.6g MB\n", row->module->chapter,
-           row->stage->name, (long long)after.br, (double)attn_traffic_total(&of_64).read / 1e6,
-           (double)attn_traffic_total(&asked).read / 1e6);
-}
-
-static void print_predictions(const attn_chapter *chapter, const attn_measurement *m) {
-    printf("\nFrom the closed forms\n");
-    for (int i = 0; i < m->count; i++) {
-        const attn_loaded_stage *row = m->stage[i].row;
-        const int wanted = attn_chapter_owns(chapter, row) || row->stage->yardstick;
-        // The same stage on two devices is said once, for the one that moves the bytes.
-        if (!wanted || m->stage[i].status.code != ATTN_OK ||
-            (chapter->other_devices_used && is_host(row)))
-            continue;
-        print_growth(m, row);
-        print_tile_effect(m, row);
-    }
-}
-
 void attn_print_tables(const attn_chapter *chapter, const attn_measurement *m) {
     for (int pass = 0; pass < 2; pass++) print_host(m, (attn_pass)pass);
+    attn_print_training(chapter, m, 1);
     print_refusals(m, 1);
     for (int pass = 0; pass < 2; pass++) {
         print_device(m, (attn_pass)pass);
         print_by_tensor(m, (attn_pass)pass);
     }
+    attn_print_training(chapter, m, 0);
     print_refusals(m, 0);
     if (m->own_tiles)
         printf(
             "    Stages whose tiles cannot be chosen kept their own: BR and BC are not theirs.\n");
-    print_predictions(chapter, m);
-}
-
-void attn_print_chapter_csv(const attn_chapter *chapter, const attn_measurement *m) {
-    static const char *const heads[] = {"chapter",
-                                        "stage",
-                                        "device",
-                                        "pass",
-                                        "batch",
-                                        "heads",
-                                        "kv_heads",
-                                        "q_len",
-                                        "kv_len",
-                                        "head_dim",
-                                        "causal",
-                                        "window",
-                                        "error",
-                                        "allowed",
-                                        "read_bytes",
-                                        "written_bytes",
-                                        "model_is_counted",
-                                        "extra_bytes",
-                                        "seconds",
-                                        "verdict",
-                                        NULL};
-    const attn_problem *p = &m->problem;
-    (void)chapter;
-    attn_table_begin(&table, heads);
-    for (int i = 0; i < m->count; i++)
-        for (int pass = 0; pass < 2; pass++) {
-            const attn_measured *stage = &m->stage[i];
-            if (!pass_ran(stage, (attn_pass)pass)) continue;
-            const attn_traffic model = model_of(stage->row, p, (attn_pass)pass);
-            const attn_tensor_bytes total = attn_traffic_total(&model);
-            const attn_comparison *worst = attn_proof_worst(&stage->proof, (attn_pass)pass);
-            const int64_t sizes[] = {p->batch,  p->heads,    p->kv_heads,        p->q_len,
-                                     p->kv_len, p->head_dim, (int64_t)p->causal, p->window_left};
-            attn_table_row(&table);
-            attn_table_cell(&table, "%d", stage->row->module->chapter);
-            attn_table_cell(&table, "%s", stage->row->stage->name);
-            attn_table_cell(&table, "%s", stage->row->module->device->kind);
-            attn_table_cell(&table, "%s", pass == ATTN_FORWARD ? "forward" : "backward");
-            for (int s = 0; s < 8; s++) attn_table_cell(&table, "%lld", (long long)sizes[s]);
-            if (stage->checked && worst) {
-                attn_table_cell(&table, "%.6e", worst->worst);
-                attn_table_cell(&table, "%.6e", worst->allowed);
-            } else {
-                attn_table_cell(&table, "%s", "");
-                attn_table_cell(&table, "%s", "");
-            }
-            attn_table_cell(&table, "%llu", (unsigned long long)total.read);
-            attn_table_cell(&table, "%llu", (unsigned long long)total.written);
-            attn_table_cell(&table, "%s", stage->proof.bytes_compared ? counted_text(stage) : "");
-            attn_table_cell(&table, "%llu", (unsigned long long)stage->proof.run.extra_bytes[pass]);
-            if (has_time(stage->row))
-                attn_table_cell(&table, "%.9f", stage->proof.run.seconds[pass]);
-            else
-                attn_table_cell(&table, "%s", "");
-            attn_table_cell(&table, "%s",
-                            !stage->checked     ? "not compared"
-                            : stage->proof.pass ? "PASS"
-                                                : "FAIL");
-        }
-    attn_table_print_csv(&table);
+    attn_print_repeats(m);
+    attn_print_predictions(chapter, m);
 }

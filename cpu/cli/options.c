@@ -1,5 +1,6 @@
 // options.c -- see options.h.
 #include "cpu/cli/options.h"
+#include "cpu/runner.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +85,10 @@ static const option_row rows[] = {
     {"--to", "N", ATTN_COMMAND_TRAFFIC, "doubles N from --n up to this one", 0},
     {"--count-to", "N", ATTN_COMMAND_TRAFFIC,
      "counts up to this N, and beyond it shows the formula alone (counts all)", 0},
-    {"--repeats", "R", PROBLEM & ~BYTES, "runs of which the median time is shown (5)", 0},
+    {"--repeat", "R", PROBLEM & ~BYTES,
+     "runs of each pass, of which the median time is shown (5; chapter: and what differs between "
+     "them)",
+     0},
     {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
     {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
      "renew the generated table in this file; may be repeated", 0},
@@ -251,9 +255,13 @@ static attn_status set_option(const char *name, const char *value, attn_options 
         ATTN_TRY(parse_whole("--seed (SEED)", value, 0, INT64_MAX, &number));
         return o->seed = (uint64_t)number, attn_ok();
     }
-    if (IS("--repeats") || IS("--rounds")) {
+    if (IS("--repeat")) {
+        ATTN_TRY(parse_whole("--repeat (REPEAT)", value, 1, ATTN_MAX_REPEATS, &number));
+        return o->repeats = (int)number, o->repeats_given = 1, attn_ok();
+    }
+    if (IS("--rounds")) {
         ATTN_TRY(parse_whole(name, value, 1, 64, &number));
-        return *(IS("--rounds") ? &o->rounds : &o->repeats) = (int)number, attn_ok();
+        return o->rounds = (int)number, attn_ok();
     }
     if (IS("--kind")) return attn_input_parse(value, &o->input);
     if (IS("--pass")) return parse_pass(value, &o->pass);

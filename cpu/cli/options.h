@@ -30,6 +30,7 @@ typedef struct attn_options {
 
     const char *case_folder, *out_folder, *input_folder;
     int repeats, rounds;
+    int repeats_given; // 1: the runs are also compared with each other
     attn_pass pass;    // of pass, traffic and tiles
     int64_t most_n;    // traffic: N doubles up to this one, from kv_len on; 0: one problem
     int64_t counted_n; // traffic: up to this N it is counted, beyond it the formula stands alone

@@ -60,12 +60,10 @@ static void add_row(const attn_options *o, const attn_loaded_stage *row, const a
     const attn_tensor_bytes least = attn_compulsory_bytes(p, o->pass);
     const uint64_t compulsory = least.read + least.written;
     char gpus[ATTN_TABLE_TEXT] = "", shared_text[32] = "", times[32] = "";
-    attn_traffic model;
-    memset(&model, 0, sizeof model);
-    row->stage->bytes(p, o->pass, &model);
+    const attn_traffic model = attn_model_bytes(row->stage, p, o->pass);
     const attn_tensor_bytes total = attn_traffic_total(&model);
     if (row->stage->shared_bytes) {
-        const uint64_t shared = row->stage->shared_bytes(p);
+        const uint64_t shared = row->stage->shared_bytes(p, o->pass);
         if (device->known_gpu) name_gpus(device, shared, gpus, sizeof gpus);
         if (o->csv)
             snprintf(shared_text, sizeof shared_text, "%llu", (unsigned long long)shared);

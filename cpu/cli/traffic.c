@@ -6,6 +6,7 @@
 #include "cpu/case.h"
 #include "cpu/cli/commands.h"
 #include "cpu/cli/table.h"
+#include "cpu/memory.h"
 #include "cpu/runner.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static attn_status measure(const attn_options *o, const attn_loaded_stage *row,
     memset(m, 0, sizeof *m);
     m->row = row, m->problem = *problem;
     ATTN_TRY(attn_stage_supports(row->stage, problem, o->pass));
-    row->stage->bytes(problem, o->pass, &m->model);
+    m->model = attn_model_bytes(row->stage, problem, o->pass);
     if (problem->kv_len > o->counted_n) return attn_ok();
 
     attn_case random;
@@ -119,6 +120,14 @@ static void print_csv_start(const char *stage, const attn_options *o, const char
            (unsigned long long)model.read, (unsigned long long)model.written);
 }
 
+// What the pass asks for besides the tensors, what is kept between the passes, and what a run holds in all
+// on a GPU: a backward pass with the forward pass before it.
+static void print_memory_csv(const attn_stage *stage, const attn_problem *p, attn_pass pass) {
+    const attn_memory run = attn_run_memory(stage, p, pass == ATTN_BACKWARD);
+    printf(",%llu,%llu,%.0f\n", (unsigned long long)attn_extra_bytes(stage, p, pass, NULL),
+           (unsigned long long)attn_kept_bytes(stage, p, NULL, 0), run.tensors + run.buffers);
+}
+
 static void print_csv(const attn_options *o, const measured *m) {
     // Every tensor that the model or the count knows, then all of them together.
     attn_traffic names = m->model;
@@ -143,19 +152,16 @@ static void print_csv(const attn_options *o, const measured *m) {
                    (unsigned long long)m->dram.written, (unsigned long long)m->dram.left);
         else
             printf(",,,");
-        uint64_t kept;
         if (all)
-            printf(",%llu", (unsigned long long)attn_extra_bytes(m->row->stage, &m->problem,
-                                                                 o->pass, &kept));
+            print_memory_csv(m->row->stage, &m->problem, o->pass);
         else
-            printf(",");
-        printf("\n");
+            printf(",,,\n");
     }
 }
 
 static void print_compulsory_csv(const attn_options *o, const attn_problem *p) {
     print_csv_start("compulsory", o, "", p, attn_compulsory_bytes(p, o->pass), "all");
-    printf(",,,,,,\n");
+    printf(",,,,,,,,\n");
 }
 
 static const char *device_of(const attn_options *o) {
@@ -177,7 +183,8 @@ static attn_status traffic(const attn_options *o, int *differ) {
     if (o->csv)
         printf("stage,pass,device,batch,heads,kv_heads,q_len,kv_len,head_dim,causal,tensor,"
                "model_read_bytes,model_written_bytes,counted_read_bytes,counted_written_bytes,"
-               "dram_read_bytes,dram_written_bytes,dram_left_bytes,extra_bytes\n");
+               "dram_read_bytes,dram_written_bytes,dram_left_bytes,extra_bytes,kept_bytes,"
+               "run_bytes\n");
     else
         print_head(o, device, device->dram != NULL), begin_table(device->dram != NULL);
     static measured last[ATTN_MAX_STAGES];

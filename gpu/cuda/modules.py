@@ -14,7 +14,7 @@ import math
 import random
 import sys
 
-ABI = 4
+ABI = 5
 FORWARD, BACKWARD = 0, 1
 FLOAT = 4  # bytes
 pointer = c.c_void_p

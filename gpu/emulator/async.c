@@ -21,7 +21,7 @@ void emu_async_copy(void *shared, const void *device, size_t bytes, const char *
     if ((char *)shared + bytes > block->shared_used)
         emu_finding(emu_at(site), "out-of-bounds cp.async of %zu bytes to shared memory, %s", bytes,
                     text);
-    const void *from = emu_hbm(device, bytes, EMU_READ, site);
+    const void *from = emu_hbm(device, bytes, EMU_READ | EMU_COPY, site);
     if (emu_check) emu_check->copy_issued(thread, shared, bytes, emu_at(site));
     if (thread->copy_count == thread->copy_capacity) {
         const int capacity = thread->copy_capacity ? 2 * thread->copy_capacity : 32;

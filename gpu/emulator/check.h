@@ -5,6 +5,7 @@
 //   check_shared.c     bounds, alignment, uninitialised reads and races in shared memory
 //   check_memory.c     uninitialised reads and races between blocks in device memory
 //   check_requests.c   what a warp's accesses cost: bank conflicts, 32-byte sectors
+//   check_launches.c   the same, summed up by launch
 #ifndef GPU_EMULATOR_CHECK_H
 #define GPU_EMULATOR_CHECK_H
 
@@ -48,5 +49,9 @@ void emu_requests_add(emu_thread *thread, uintptr_t address, size_t bytes, int k
 void emu_requests_flush(emu_block *block, int warp); // its lanes are at the same place
 void emu_requests_gather(emu_block *block);          // adds the block's to the module's
 void emu_requests_print(FILE *file);
+
+// check_launches.c
+void emu_launches_add(const char *kernel, int device, int kind, uint64_t paid, uint64_t ideal);
+void emu_launches_print(FILE *file);
 
 #endif

@@ -3,8 +3,10 @@
 // The 32 lanes of a warp make one request of the accesses that they make at one place in the program,
 // the same time round. In device memory a request costs the 32-byte sectors it touches; in shared
 // memory the passes it needs, one for each different 4-byte word that falls into the busiest of the
-// 32 banks (of 8-byte accesses half a warp goes at a time, of 16-byte ones a quarter). Identical
-// addresses are served together: they count once, in the cost and in the ideal.
+// 32 banks. Of 8-byte accesses half a warp goes at a time, of 16-byte ones a quarter; but half a warp of
+// 16-byte reads where lanes i and i ^ 1 want the same, for all i, or lanes i and i ^ 2. Identical
+// addresses are served together: they count once, in the cost and in the ideal. (NVIDIA documents no
+// passes; these are the H200's, as README.md shows.)
 //
 // Each lane keeps a list, and the lists are matched where the lanes meet: at barriers of the block, or
 // of the whole warp, and at its end. The lanes' lists are the same unless the lanes have diverged.
@@ -64,8 +66,9 @@ void emu_requests_add(emu_thread *thread, uintptr_t address, size_t bytes, int k
         if (!bigger) return; // statistics alone suffer
         l->accesses = bigger, l->capacity = capacity;
     }
-    const access a = {site, address, (uint8_t)bytes, kind & (EMU_READ | EMU_WRITE), (uint8_t)device,
-                      0};
+    const access a = {
+        site, address, (uint8_t)bytes, kind & (EMU_READ | EMU_WRITE | EMU_COPY), (uint8_t)device,
+        0};
     l->accesses[l->count++] = a;
 }
 
@@ -104,8 +107,19 @@ static void cost_device(row *r, access *const *lanes) {
     r->ideal += ((uint64_t)address_count * (uint64_t)r->bytes + SECTOR - 1) / SECTOR;
 }
 
+// Do lanes i and i ^ distance want the same, for all i?
+static int are_pairs(access *const *lanes, int distance) {
+    for (int i = 0; i < EMU_WARP; i++) {
+        const access *a = lanes[i], *b = lanes[i ^ distance];
+        if (a && b && a->address != b->address) return 0;
+    }
+    return 1;
+}
+
 static void cost_shared(row *r, access *const *lanes) {
-    const int together = r->bytes <= WORD ? EMU_WARP : EMU_WARP * WORD / r->bytes;
+    int together = r->bytes <= WORD ? EMU_WARP : EMU_WARP * WORD / r->bytes;
+    if (r->bytes == 16 && r->kind == EMU_READ && (are_pairs(lanes, 1) || are_pairs(lanes, 2)))
+        together *= 2;
     for (int first = 0; first < EMU_WARP; first += together) {
         uintptr_t words[2 * EMU_WARP];
         int count = 0, load[BANKS] = {0}, passes = 0;
@@ -190,6 +204,7 @@ void emu_requests_gather(emu_block *block) {
         row *sum = row_of(all, r->site, r->kind, r->device, r->bytes);
         if (!sum) continue;
         sum->requests += r->requests, sum->cost += r->cost, sum->ideal += r->ideal;
+        emu_launches_add(block->launch->kernel, r->device, r->kind, r->cost, r->ideal);
     }
     pthread_mutex_unlock(&lock);
     memset(rows, 0, SITES * sizeof *rows);
@@ -204,16 +219,18 @@ void emu_requests_print(FILE *file) {
             "shared memory: %llu passes, %llu without bank conflicts\n",
             (unsigned long long)cost[1], (unsigned long long)ideal[1], (unsigned long long)cost[0],
             (unsigned long long)ideal[0]);
+    emu_launches_print(file);
     if (left_out)
         fprintf(file, "(of threads that go on without barriers, %llu accesses are not in here)\n",
                 (unsigned long long)left_out);
+    static const char *const what[] = {[0] = "read", [EMU_WRITE] = "write", [EMU_COPY] = "copy"};
     for (int i = 0; i < SITES; i++) {
         const row *r = &all[i];
         if (r->kind == 0 || r->cost * 4 <= r->ideal * 5) continue; // within a quarter of the ideal
         char where[200];
         emu_site_describe(r->site, NULL, where, sizeof where);
         fprintf(file, "  %s: %s %s of %d bytes, %llu requests: %.2f %s each, ideal %.2f\n", where,
-                r->device ? "device" : "shared", r->kind & EMU_WRITE ? "write" : "read", r->bytes,
+                r->device ? "device" : "shared", what[r->kind & (EMU_WRITE | EMU_COPY)], r->bytes,
                 (unsigned long long)r->requests, (double)r->cost / (double)r->requests,
                 r->device ? "sectors" : "passes", (double)r->ideal / (double)r->requests);
     }

@@ -1,8 +1,8 @@
 // dram.h -- what reaches DRAM: a model of the caches between the multiprocessors and the memory.
 //
 // While it is on, every block leaves a trace of the lines that its warps ask for (trace.c). As many
-// blocks as the chosen GPU runs at once are then replayed side by side against its L2 (dram.c), in the order in which a GPU starts them. While it is off, it costs
-// the emulator one comparison an access.
+// blocks as the chosen GPU runs at once are then replayed side by side against its L2 (dram.c), in the
+// order in which a GPU starts them. While it is off, it costs the emulator one comparison an access.
 #ifndef GPU_EMULATOR_DRAM_H
 #define GPU_EMULATOR_DRAM_H
 

@@ -40,7 +40,12 @@ attn_status emu_launch(const char *kernel, uint3 grid, uint3 block, size_t dynam
                        void (*thread_main)(const void *arguments), const void *arguments);
 
 // ---- device memory ----
-typedef enum emu_kind { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 } emu_kind; // ATOMIC: with both
+typedef enum emu_kind {
+    EMU_READ = 1,
+    EMU_WRITE = 2,
+    EMU_ATOMIC = 4, // with both
+    EMU_COPY = 16,  // with READ: by cp.async (8 is check.h's)
+} emu_kind;
 
 // Checks and counts one access; returns where the bytes really are.
 void *emu_hbm(const void *address, size_t bytes, int kind, const char *site);

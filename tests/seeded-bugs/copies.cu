@@ -33,6 +33,20 @@ static attn_status run_copy_past_the_end(seeded_memory m) {
     return GPU_LAUNCH(copy_past_the_end, 1, 32, 0, m.a, m.b);
 }
 
+static __global__ void copy_behind_an_array(const float *a, float *b) {
+    GPU_SHARED(float, first, [128]); // BUG copy-behind-an-array (plain)
+    GPU_SHARED(float, second, [128]);
+    float *to = first + 4 * (threadIdx.x + 1); // the last one's: between the two arrays
+    second[threadIdx.x] = 0;
+    cp_async16(to, &a[threadIdx.x * 4]); // BUG copy-behind-an-array (check)
+    cp_async_commit();
+    cp_async_wait<0>();
+    hbm_store(&b[threadIdx.x], to[0] + second[threadIdx.x]);
+}
+static attn_status run_copy_behind_an_array(seeded_memory m) {
+    return GPU_LAUNCH(copy_behind_an_array, 1, 32, 0, m.a, m.b);
+}
+
 // ---- found under the checks only ----
 static __global__ void no_wait(const float *a, float *b) {
     GPU_SHARED(float, tile, [128]);
@@ -126,6 +140,10 @@ static const seeded_case cases[] = {
     {"copy-past-the-end", run_copy_past_the_end,
      BOTH("out-of-bounds read of 4 bytes in device memory, tensor a + 8192 of 8192 bytes"), NULL,
      0},
+    {"copy-behind-an-array", run_copy_behind_an_array,
+     "the block wrote behind shared array first (512 bytes), at + 512",
+     "thread (31,0,0): out-of-bounds write of 16 bytes in shared memory, first + 512 of 512 bytes",
+     NULL, 0},
     {"no-wait", run_no_wait, NULL, under_way, NULL, 0},
     {"wrong-group", run_wrong_group, NULL, under_way, NULL, 0},
     {"no-commit", run_no_commit, NULL, under_way, NULL, 0},

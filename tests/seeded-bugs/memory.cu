@@ -136,6 +136,13 @@ static attn_status run_write_twice(seeded_memory m) {
     return GPU_LAUNCH(write_twice, 2, 1, 0, m.b);
 }
 
+static __global__ void write_2_bytes_twice(uint16_t *b) {
+    hbm_store(b, (uint16_t)blockIdx.x); // BUG blocks-write-2-bytes-twice
+}
+static attn_status run_write_2_bytes_twice(seeded_memory m) {
+    return GPU_LAUNCH(write_2_bytes_twice, 2, 1, 0, (uint16_t *)m.b);
+}
+
 static __global__ void sum_without_atomics(float *b) {
     hbm_store(b, hbm_load(b) + 1); // BUG blocks-sum-without-atomics
 }
@@ -195,6 +202,8 @@ static const seeded_case cases[] = {
      "device-memory race: write of what was read by block 0 in the same launch, tensor b + 0", NULL,
      0},
     {"blocks-write-twice", run_write_twice, NULL,
+     "device-memory race: write of what was written by block", NULL, 0},
+    {"blocks-write-2-bytes-twice", run_write_2_bytes_twice, NULL,
      "device-memory race: write of what was written by block", NULL, 0},
     {"blocks-sum-without-atomics", run_sum_without_atomics, NULL, "device-memory race: ", NULL, 0},
     {"blocks-atomic-then-plain", run_atomic_then_plain, NULL,

@@ -93,6 +93,16 @@ static attn_status run_uninitialised_sum(seeded_memory m) {
     return GPU_LAUNCH(uninitialised_sum, 1, 64, 0, m.b);
 }
 
+static __global__ void uninitialised_byte(float *b) {
+    GPU_SHARED(unsigned char, flag, [32]);
+    if (threadIdx.x / 2 != 5) flag[threadIdx.x] = 1; // two of them: they share a note
+    __syncthreads();
+    hbm_store(&b[threadIdx.x], flag[31 - threadIdx.x]); // BUG uninitialised-byte
+}
+static attn_status run_uninitialised_byte(seeded_memory m) {
+    return GPU_LAUNCH(uninitialised_byte, 1, 32, 0, m.b);
+}
+
 // The block before left its values there; on a GPU they would often still be.
 static __global__ void left_by_the_block_before(float *b) {
     GPU_SHARED(float, tile, [64]);
@@ -147,6 +157,16 @@ static __global__ void two_writers(float *b) {
 }
 static attn_status run_two_writers(seeded_memory m) {
     return GPU_LAUNCH(two_writers, 1, 64, 0, m.b);
+}
+
+static __global__ void two_writers_of_2_bytes(float *b) {
+    GPU_SHARED(uint16_t, half, [32]);
+    half[threadIdx.x / 2] = 1; // BUG two-writers-of-2-bytes
+    __syncthreads();
+    hbm_store(&b[threadIdx.x], half[threadIdx.x / 2]);
+}
+static attn_status run_two_writers_of_2_bytes(seeded_memory m) {
+    return GPU_LAUNCH(two_writers_of_2_bytes, 1, 64, 0, m.b);
 }
 
 static __global__ void no_syncwarp(float *b) {
@@ -229,6 +249,8 @@ static const seeded_case cases[] = {
      "read of uninitialised shared memory, tile + 40 of 256 bytes", NULL, 0},
     {"uninitialised-sum", run_uninitialised_sum, NULL,
      "read of uninitialised shared memory, tile + 0 of 256 bytes", NULL, 0},
+    {"uninitialised-byte", run_uninitialised_byte, NULL,
+     "read of uninitialised shared memory, flag + 1", NULL, 0},
     {"left-by-the-block-before", run_left_by_the_block_before, NULL,
      "block (1,0,0), thread (63,0,0): read of uninitialised shared memory, tile + 252 of 256", NULL,
      0},
@@ -241,6 +263,8 @@ static const seeded_case cases[] = {
      "thread (126,0,0): shared-memory race: write, and thread ", NULL, 0},
     {"two-writers", run_two_writers, NULL,
      "shared-memory race: write, and thread 0 wrote it since the last barrier, tile + 0", NULL, 0},
+    {"two-writers-of-2-bytes", run_two_writers_of_2_bytes, NULL,
+     "shared-memory race: write, and thread 0 wrote it since the last barrier, half + 0", NULL, 0},
     {"no-syncwarp", run_no_syncwarp, NULL, "shared-memory race: read, and thread 31 wrote it", NULL,
      0},
     {"syncwarp-between-warps", run_syncwarp_between_warps, NULL,

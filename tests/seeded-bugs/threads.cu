@@ -71,6 +71,15 @@ static attn_status run_different_operations(seeded_memory m) {
     return GPU_LAUNCH(different_operations, 1, 32, 0, m.b);
 }
 
+// The even lanes leave lane 31 out, the odd ones wait for it: by the masks they do not meet.
+static __global__ void different_masks(float *b) {
+    const unsigned mask = threadIdx.x % 2 ? 0xffffffffu : 0x7fffffffu;
+    hbm_store(&b[threadIdx.x], __shfl_xor_sync(mask, 1.0f, 0)); // BUG different-masks
+}
+static attn_status run_different_masks(seeded_memory m) {
+    return GPU_LAUNCH(different_masks, 1, 32, 0, m.b);
+}
+
 static __global__ void bad_width(float *b) {
     hbm_store(&b[threadIdx.x], __shfl_sync(0xffffffffu, 1.0f, 0, 12)); // BUG bad-width
 }
@@ -132,6 +141,11 @@ static const seeded_case cases[] = {
     {"different-operations", run_different_operations,
      BOTH("lanes of a warp meet in different operations: lane 31 with mask ffffffff here"), NULL,
      0},
+    {"different-masks", run_different_masks,
+     BOTH("lanes of a warp meet in different operations: lane 30 with mask 7fffffff here, lane 1 "
+          "with "
+          "mask ffffffff"),
+     NULL, 0},
     {"bad-width", run_bad_width, BOTH("shuffle: width 12 is not 1, 2, 4, 8, 16 or 32"), NULL, 0},
     {"shuffle-in-short-warp", run_shuffle_in_short_warp,
      BOTH("shuffle: lane 19 asks for lane 20, which is not in the mask 000fffff"), NULL, 0},
