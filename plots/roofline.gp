@@ -26,7 +26,9 @@ bandwidth = has_copy ? real(system(command(copy, "", "bytes"))) / real(system(co
 roof(x) = has_copy ? (x * bandwidth / 1e12 < peak ? x * bandwidth / 1e12 : peak) : peak
 
 label_of(stage) = stage eq "naive" ? "naive" : name(stage)
-nudge(stage) = stage eq "q-outer" || stage eq "kv-grid" ? -0.9 : 0.9
+# Where labels have room: kv-outer and kv-grid stand on each other, kv-split on q-outer; kv-split's is written at its hollow point.
+nudge(stage) = stage eq "kv-grid" ? -2 : stage eq "kv-outer" ? -0.9 : stage eq "kv-split" ? -0.8 : stage eq "q-outer" ? 0.6 : 0.9
+at_hollow(stage) = stage eq "kv-split"
 
 set label 900 title("Speed against arithmetic intensity, forward, fp32, B = 8, H = 32, N = 2048, d = 64")
 set samples 400
@@ -49,4 +51,4 @@ plot roof(x) with lines linewidth 2 linecolor rgb INK, \
     for [s in stages] last(data, is(s), SHOW) using (flops($1, $2) / $3):2:(flops($1, $2) / dram(s) - flops($1, $2) / $3):(0) with vectors nohead linewidth 1 dashtype 3 linecolor rgb colour(s), \
     for [s in stages] last(data, is(s), SHOW) using (flops($1, $2) / $3):2 with points pointtype 7 pointsize 1.8 * dot linecolor rgb colour(s), \
     for [s in stages] last(data, is(s), SHOW) using (flops($1, $2) / dram(s)):2 with points pointtype 6 pointsize 2 * dot linewidth 2 linecolor rgb colour(s), \
-    for [s in stages] last(data, is(s), SHOW) using (flops($1, $2) / $3):2:(label_of(s)) with labels left offset 1.2,nudge(s) textcolor rgb colour(s)
+    for [s in stages] last(data, is(s), SHOW) using (flops($1, $2) / (at_hollow(s) ? dram(s) : $3)):2:(label_of(s)) with labels left offset 1.2,nudge(s) textcolor rgb colour(s)

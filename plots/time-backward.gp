@@ -3,7 +3,7 @@ load "plots/style.gp"
 data = "plots/recorded/h200-stages.csv"
 machine = provenance(data)
 FULL = "pass=backward causal=0"
-stages = distinct(data, FULL, "stage")
+stages = unmasked(distinct(data, FULL, "stage"))
 
 # Problems with as many queries as keys, the largest first: "batch heads kv_heads N d" with : between.
 problems = system(command(data, FULL . " stage=naive", "batch heads kv_heads q_len head_dim kv_len ms") . " | awk '$4 == $6' | sort -k7,7gr | awk '!seen[$1,$2,$3,$4,$5]++ { print $1 \":\" $2 \":\" $3 \":\" $4 \":\" $5 }' | tr '\n' ' '")

@@ -6,14 +6,14 @@ stages = system(command(data, "", "kernel") . " | sort -u | tr '\n' ' '")
 heads = "1 8 64 256"
 is(stage, h) = "kernel=" . stage . " batch=1 heads=" . h . " head_dim=64"
 SHOW = "n ms"
-nudge(stage) = stage eq "q-outer-plain" ? 0.7 : stage eq "naive" ? -0.5 : 0.2
+nudge(stage) = stage eq "q-outer-plain" ? 0.15 : stage eq "naive" ? 0.6 : -0.45
 label_of(stage) = stage eq "naive" ? "naive" : stage eq "q-outer-plain" ? "Q outer, plain kernel" : \
     stage eq "q-outer" ? "Q outer: v1,\nFlashAttention-2’s\norder" : name(stage)
 
 set label 900 title("Time against sequence length, forward, fp32, d = 64")
 set label 901 "Recorded on " . machine . " (" . data . "). With few heads most of the GPU"
 set label 902 "idles, and the time is that of one block walking over N keys: it grows as N, and naive, with more and smaller blocks, can win. With many heads the"
-set label 903 "GPU is full, and time has slope 2. The plain kernel isn’t faster than naive: in fp32 on CUDA cores the products take the time, not the bytes."
+set label 903 "GPU is full, and time has slope 2. In fp32 on CUDA cores the products take most of the time, not the bytes."
 
 set logscale x 2; set logscale y 10
 set xrange [54:1200]; set yrange [0.01:10]

@@ -5,7 +5,7 @@ direction = "backward"
 is(stage) = "stage=" . stage . " tensor=all"
 at(stage) = real(values(data, is(stage) . " kv_len=16384", "model_read_bytes+model_written_bytes"))
 
-stages = distinct(data, "tensor=all kv_len=16384 device=emulator", "stage")
+stages = unmasked(distinct(data, "tensor=all kv_len=16384 device=emulator", "stage"))
 least = 1e30
 do for [s in stages] { least = at(s) < least ? at(s) : least }
 line_name(stage) = stage eq "naive" ? "naive: P, dP, dS stored" . (at("naive") > least ? sprintf(", %.1f times the rest", at("naive") / least) : "") : name(stage)
