@@ -12,7 +12,8 @@ chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 
 # ---- knobs --------------------------------------------------------------------------------------------
 # All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
-problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT
+problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT \
+    WINDOWRIGHT ALIGN LENGTHS SOFTCAP ALIBI BIAS DBIAS MASK DROPOUT LAYOUT
 run_knobs := DEVICE REPEAT CSV TO COUNT PASS SIZES STAGES QUICK SUITE
 build_knobs := CC CXX NVCC PYTHON ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
 environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
@@ -194,7 +195,10 @@ KNOBS = $(call knob,N,n) $(call knob,QLEN,qlen) $(call knob,KVLEN,kvlen) $(call 
         $(call knob,HEADS,heads) $(call knob,KVHEADS,kvheads) $(call knob,DIM,dim) \
         $(call knob,SCALE,scale) $(call knob,SEED,seed) $(call knob,KIND,kind) $(call knob,BR,br) \
         $(call knob,BC,bc) $(call knob,CAUSAL,causal) $(call knob,WINDOW,window) \
-        $(call knob,DEVICE,device) $(call knob,REPEAT,repeat) $(if $(CSV),--csv)
+        $(call knob,WINDOWRIGHT,window-right) $(call knob,ALIGN,align) $(call knob,LENGTHS,lengths) \
+        $(call knob,SOFTCAP,softcap) $(call knob,ALIBI,alibi) $(call knob,BIAS,bias) \
+        $(call knob,DBIAS,dbias) $(call knob,MASK,mask) $(call knob,DROPOUT,dropout) \
+        $(call knob,LAYOUT,layout) $(call knob,DEVICE,device) $(call knob,REPEAT,repeat) $(if $(CSV),--csv)
 # Modules for a GPU that this machine lacks may be there, from `make cuda`: they too are kept up to date.
 all_modules := $(host_modules) $(emulated_modules) $(if $(gpu_capability),$(gpu_modules)) \
     $(wildcard $(gpu_modules) $(count_modules))
@@ -206,7 +210,8 @@ help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
-	    '  CAUSAL=1 WINDOW= DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
+	    '  CAUSAL=1 ALIGN=top-left WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1' \
+	    '  MASK=one|each DROPOUT= LAYOUT=bnhd DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
     '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters

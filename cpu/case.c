@@ -36,21 +36,31 @@ enum key {
     CAUSAL,
     WINDOW,
     WINDOW_RIGHT,
-    SCALE,
+    ALIBI,
+    BIAS_GRADIENT,
+    DROPOUT_SEED,
+    DROPOUT_OFFSET,
+    SCALE, // from here on real numbers
+    SOFTCAP,
+    DROPOUT,
     KEYS
 };
 enum { NEEDED_KEYS = WINDOW_RIGHT }; // those before it
 
-static const char *const key_names[KEYS] = {"batch",        "heads",    "kv_heads", "q_len",
-                                            "kv_len",       "head_dim", "causal",   "window",
-                                            "window_right", "scale"};
+static const char *const key_names[KEYS] = {"batch",          "heads",         "kv_heads",
+                                            "q_len",          "kv_len",        "head_dim",
+                                            "causal",         "window",        "window_right",
+                                            "alibi",          "bias_gradient", "dropout_seed",
+                                            "dropout_offset", "scale",         "softcap",
+                                            "dropout"};
 
-static attn_status parse_scale(const char *path, int line, const char *text, float *scale) {
+static attn_status parse_real(const char *path, int line, enum key key, const char *text,
+                              float *real) {
     char *end;
-    *scale = strtof(text, &end);
-    if (end == text || *end != 0 || !isfinite(*scale))
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: scale is '%.40s', but must be a finite number",
-                          path, line, text);
+    *real = strtof(text, &end);
+    if (end == text || *end != 0 || !isfinite(*real))
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is '%.40s', but must be a finite number", path,
+                          line, key_names[key], text);
     return attn_ok();
 }
 
@@ -63,16 +73,16 @@ static attn_status parse_size(const char *path, int line, enum key key, const ch
         return attn_error(ATTN_BAD_INPUT,
                           "%s:%d: %s is '%.40s', but must be an integer from 0 to 2^63-1", path,
                           line, key_names[key], text);
-    if (key == CAUSAL && number > 1)
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: causal is %lld, but must be 0 or 1", path, line,
-                          number);
+    if ((key == CAUSAL || key == ALIBI || key == BIAS_GRADIENT) && number > 1)
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is %lld, but must be 0 or 1", path, line,
+                          key_names[key], number);
     *value = number;
     return attn_ok();
 }
 
 // A "name value" line. seen[key] is the line where the key stood, 0 before.
 static attn_status parse_line(const char *path, int line, char *text, int seen[KEYS],
-                              int64_t value[KEYS], float *scale) {
+                              int64_t value[KEYS], float real[KEYS]) {
     char *rest;
     char *name = strtok_r(text, " \t\r\n", &rest);
     if (name == NULL || name[0] == '#') return attn_ok();
@@ -86,20 +96,21 @@ static attn_status parse_line(const char *path, int line, char *text, int seen[K
     if (key == KEYS)
         return attn_error(ATTN_BAD_INPUT,
                           "%s:%d: '%.40s' is unknown; there are batch, heads, kv_heads, q_len, "
-                          "kv_len, head_dim, causal, window, window_right and scale",
+                          "kv_len, head_dim, causal, window, window_right, scale, softcap, alibi, "
+                          "bias_gradient, dropout, dropout_seed and dropout_offset",
                           path, line, name);
     if (seen[key] != 0)
         return attn_error(ATTN_BAD_INPUT, "%s:%d: %s was given already, in line %d", path, line,
                           name, seen[key]);
     seen[key] = line;
-    if (key == SCALE) return parse_scale(path, line, number, scale);
+    if (key >= SCALE) return parse_real(path, line, (enum key)key, number, &real[key]);
     return parse_size(path, line, key, number, &value[key]);
 }
 
 static attn_status parse_case_text(const char *path, FILE *file, attn_problem *problem) {
     int seen[KEYS] = {0}, line = 0;
     int64_t value[KEYS] = {0};
-    float scale = 0;
+    float real[KEYS] = {0};
     char text[256];
     while (fgets(text, sizeof text, file) != NULL) {
         line++;
@@ -108,7 +119,7 @@ static attn_status parse_case_text(const char *path, FILE *file, attn_problem *p
                               "%s:%d: the line is longer than %d characters or contains a zero "
                               "byte; a name and a value are enough",
                               path, line, (int)sizeof text - 2);
-        ATTN_TRY(parse_line(path, line, text, seen, value, &scale));
+        ATTN_TRY(parse_line(path, line, text, seen, value, real));
     }
     if (ferror(file)) return attn_error(ATTN_IO, "%s: cannot read it: %s", path, strerror(errno));
     for (int key = 0; key < NEEDED_KEYS; key++)
@@ -121,7 +132,12 @@ static attn_status parse_case_text(const char *path, FILE *file, attn_problem *p
     problem->heads = value[HEADS], problem->kv_heads = value[KV_HEADS];
     problem->causal = value[CAUSAL] ? ATTN_CAUSAL_BOTTOM_RIGHT : ATTN_CAUSAL_OFF;
     problem->window_left = value[WINDOW], problem->window_right = value[WINDOW_RIGHT];
-    if (seen[SCALE] != 0) problem->scale = scale;
+    problem->softcap = real[SOFTCAP], problem->alibi = (int)value[ALIBI];
+    problem->bias_gradient = (int)value[BIAS_GRADIENT];
+    problem->dropout = real[DROPOUT];
+    problem->dropout_seed = (uint64_t)value[DROPOUT_SEED];
+    problem->dropout_offset = (uint64_t)value[DROPOUT_OFFSET];
+    if (seen[SCALE] != 0) problem->scale = real[SCALE];
     return attn_ok();
 }
 
@@ -141,7 +157,10 @@ typedef struct tensor_shape {
     int64_t size[4];
 } tensor_shape;
 
-static tensor_shape shape_of(const attn_problem *p, char kind) { // 'q' like q, 'k' like k, 'l' lse
+// 'q' like q, 'k' like k, 'l' lse, 'b' bias, 'm' mask
+static tensor_shape shape_of(const attn_problem *p, char kind) {
+    if (kind == 'b') return (tensor_shape){4, {p->bias_batch, p->bias_heads, p->q_len, p->kv_len}};
+    if (kind == 'm') return (tensor_shape){4, {p->mask_batch, p->mask_heads, p->q_len, p->kv_len}};
     if (kind == 'k') return (tensor_shape){4, {p->batch, p->kv_heads, p->kv_len, p->head_dim}};
     if (kind == 'l') return (tensor_shape){3, {p->batch, p->heads, p->q_len}};
     return (tensor_shape){4, {p->batch, p->heads, p->q_len, p->head_dim}};
@@ -175,6 +194,8 @@ static attn_status load_tensor(const char *folder, const char *name, const attn_
         return attn_error(ATTN_BAD_INPUT, "%s: its shape is %s, but must be %s = %s", path, is,
                           should,
                           kind == 'k'   ? "[batch][kv_heads][kv_len][head_dim]"
+                          : kind == 'b' ? "[bias_batch][bias_heads][q_len][kv_len]"
+                          : kind == 'm' ? "[mask_batch][mask_heads][q_len][kv_len]"
                           : kind == 'l' ? "[batch][heads][q_len]"
                                         : "[batch][heads][q_len][head_dim]");
     }
@@ -192,7 +213,17 @@ static attn_status load_tensors(const char *folder, attn_case *c) {
     ATTN_TRY(load_tensor(folder, "do.npy", p, 'q', 0, &c->d_o));
     ATTN_TRY(load_tensor(folder, "dq.npy", p, 'q', 0, &c->dq));
     ATTN_TRY(load_tensor(folder, "dk.npy", p, 'k', 0, &c->dk));
-    return load_tensor(folder, "dv.npy", p, 'k', 0, &c->dv);
+    ATTN_TRY(load_tensor(folder, "dv.npy", p, 'k', 0, &c->dv));
+    if (p->mask_heads != 0) {
+        float *mask = NULL;
+        ATTN_TRY(load_tensor(folder, "mask.npy", p, 'm', 1, &mask));
+        c->mask = malloc(attn_mask_elements(p) + 1);
+        for (size_t e = 0; c->mask && e < attn_mask_elements(p); e++) c->mask[e] = mask[e] != 0;
+        free(mask);
+        if (!c->mask) return attn_error(ATTN_NO_MEMORY, "%s: no memory for the mask", folder);
+    }
+    if (p->bias_heads != 0) ATTN_TRY(load_tensor(folder, "bias.npy", p, 'b', 1, &c->bias));
+    return p->bias_gradient ? load_tensor(folder, "dbias.npy", p, 'b', 0, &c->dbias) : attn_ok();
 }
 
 // ---- a folder without case.txt ----
@@ -211,6 +242,18 @@ static attn_status read_shape(const char *folder, const char *name, int64_t size
                           "%s: it has %d dimension%s, but must be [length][head_dim], "
                           "[heads][length][head_dim] or [batch][heads][length][head_dim]",
                           path, dims, dims == 1 ? "" : "s");
+    return attn_ok();
+}
+
+// A bias or a mask is there when its file is, and broadcast where its shape says so.
+static attn_status find_broadcast(const char *folder, const char *name, int64_t *batch,
+                                  int64_t *heads) {
+    char path[PATH_MAX];
+    int64_t size[4];
+    ATTN_TRY(join(folder, name, path));
+    if (!exists(path)) return attn_ok();
+    ATTN_TRY(read_shape(folder, name, size));
+    *batch = size[0], *heads = size[1];
     return attn_ok();
 }
 
@@ -241,7 +284,10 @@ static attn_status load(const char *folder, attn_case *loaded) {
         ATTN_TRY(read_case_text(path, &loaded->problem));
     else
         ATTN_TRY(problem_from_shapes(folder, &loaded->problem));
-    attn_status status = attn_problem_check(&loaded->problem);
+    attn_problem *p = &loaded->problem;
+    ATTN_TRY(find_broadcast(folder, "bias.npy", &p->bias_batch, &p->bias_heads));
+    ATTN_TRY(find_broadcast(folder, "mask.npy", &p->mask_batch, &p->mask_heads));
+    attn_status status = attn_problem_check(p);
     if (status.code != ATTN_OK) return attn_error(status.code, "%s: %s", folder, status.text);
     return load_tensors(folder, loaded);
 }
@@ -254,26 +300,57 @@ attn_status attn_case_load(const char *folder, attn_case *loaded) {
 }
 
 void attn_case_free(attn_case *loaded) {
-    float *const tensors[] = {loaded->q,   loaded->k,  loaded->v,  loaded->o, loaded->lse,
-                              loaded->d_o, loaded->dq, loaded->dk, loaded->dv};
+    void *const tensors[] = {loaded->q,   loaded->k,    loaded->v,     loaded->o,
+                             loaded->lse, loaded->d_o,  loaded->dq,    loaded->dk,
+                             loaded->dv,  loaded->bias, loaded->dbias, loaded->mask};
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) free(tensors[i]);
     memset(loaded, 0, sizeof *loaded);
+}
+
+// ---- a case made up ----
+
+static attn_status make_random(attn_input_kind kind, uint64_t seed, int with_d_o, attn_case *c) {
+    const attn_problem *p = &c->problem;
+    const size_t q = attn_q_elements(p), kv = attn_kv_elements(p);
+    const size_t bias = attn_bias_elements(p), mask = attn_mask_elements(p);
+    c->q = malloc(4 * q + 1), c->k = malloc(4 * kv + 1), c->v = malloc(4 * kv + 1);
+    c->d_o = with_d_o ? malloc(4 * q + 1) : NULL;
+    c->bias = p->bias_heads != 0 ? malloc(4 * bias + 1) : NULL;
+    c->mask = p->mask_heads != 0 ? malloc(mask + 1) : NULL;
+    if (!c->q || !c->k || !c->v || (with_d_o && !c->d_o) || (p->bias_heads != 0 && !c->bias) ||
+        (p->mask_heads != 0 && !c->mask))
+        return attn_error(ATTN_NO_MEMORY, "the problem's tensors need %.1f MB of memory",
+                          4e-6 * ((with_d_o ? 2.0 : 1.0) * (double)q + 2.0 * (double)kv +
+                                  (double)bias + (double)mask / 4));
+    attn_input_fill(kind, seed, p, c->q, c->k, c->v, c->d_o);
+    attn_input_fill_scores(seed, p, c->bias, c->mask);
+    return attn_ok();
+}
+
+attn_status attn_case_random(const attn_problem *problem, attn_input_kind kind, uint64_t seed,
+                             int with_d_o, attn_case *made) {
+    memset(made, 0, sizeof *made);
+    made->problem = *problem;
+    const attn_status status = make_random(kind, seed, with_d_o, made);
+    if (status.code != ATTN_OK) attn_case_free(made);
+    return status;
+}
+
+attn_inputs attn_case_inputs(const attn_case *c) {
+    return (attn_inputs){c->q, c->k, c->v, c->d_o, c->bias, c->mask};
 }
 
 // ---- results ----
 
 attn_status attn_case_save_output(const char *folder, const attn_problem *problem, const float *o,
                                   const float *lse, const float *dq, const float *dk,
-                                  const float *dv) {
+                                  const float *dv, const float *dbias) {
     const struct {
         const char *name;
         char kind;
         const float *data;
-    } tensors[] = {{"o.npy", 'q', o},
-                   {"lse.npy", 'l', lse},
-                   {"dq.npy", 'q', dq},
-                   {"dk.npy", 'k', dk},
-                   {"dv.npy", 'k', dv}};
+    } tensors[] = {{"o.npy", 'q', o},   {"lse.npy", 'l', lse}, {"dq.npy", 'q', dq},
+                   {"dk.npy", 'k', dk}, {"dv.npy", 'k', dv},   {"dbias.npy", 'b', dbias}};
     enum { TENSORS = sizeof tensors / sizeof tensors[0] };
 
     char path[TENSORS][PATH_MAX];

@@ -20,9 +20,10 @@ static attn_comparison start(attn_result result, const attn_problem *problem, do
     const int of_keys = result == ATTN_RESULT_DK || result == ATTN_RESULT_DV;
     attn_comparison comparison = {.result = result, .allowed = allowed};
     comparison.rank = result == ATTN_RESULT_LSE ? 3 : 4;
-    comparison.elements = result == ATTN_RESULT_LSE ? attn_rows(problem)
-                          : of_keys                 ? attn_kv_elements(problem)
-                                                    : attn_q_elements(problem);
+    comparison.elements = result == ATTN_RESULT_LSE     ? attn_rows(problem)
+                          : result == ATTN_RESULT_DBIAS ? attn_bias_elements(problem)
+                          : of_keys                     ? attn_kv_elements(problem)
+                                                        : attn_q_elements(problem);
     return comparison;
 }
 
@@ -43,15 +44,19 @@ static void look_at(attn_comparison *comparison, uint64_t flat, double got, doub
 static void finish(attn_comparison *comparison, const attn_problem *problem) {
     const int of_keys =
         comparison->result == ATTN_RESULT_DK || comparison->result == ATTN_RESULT_DV;
-    const int64_t heads = of_keys ? problem->kv_heads : problem->heads;
+    const int of_bias = comparison->result == ATTN_RESULT_DBIAS;
+    const int64_t heads = of_bias   ? problem->bias_heads
+                          : of_keys ? problem->kv_heads
+                                    : problem->heads;
+    const int64_t columns = of_bias ? problem->kv_len : problem->head_dim;
     const int64_t length = of_keys ? problem->kv_len : problem->q_len;
     comparison->pass = comparison->over == 0;
     if (comparison->elements == 0) return;
 
     int64_t rest = (int64_t)comparison->flat;
     if (comparison->rank == 4) {
-        comparison->index[3] = rest % problem->head_dim;
-        rest /= problem->head_dim;
+        comparison->index[3] = rest % columns;
+        rest /= columns;
     }
     comparison->index[2] = rest % length;
     comparison->index[1] = rest / length % heads;
@@ -113,8 +118,16 @@ static double underflow(attn_result result, const attn_magnitudes *size) {
         return M * lost * (1 + size->scale * size->q * (1 + size->dp_terms));
     case ATTN_RESULT_DV:
         return M * lost * (1 + size->d_o);
+    case ATTN_RESULT_DBIAS:
+        return size->bias_terms * lost * (1 + size->dp_terms);
     }
     return 0;
+}
+
+// What tanh, squared and taken off 1, is off by, in dQ and dK, when the score before the cap is off by
+// `score` and a few roundings are each at most u: absolutely, which is also of what it multiplies.
+static double slope_error(const attn_magnitudes *size, double score) {
+    return size->softcap > 0 ? 2 * (EXP_ERROR + 3 * U + score / size->softcap) + 3 * U : 0;
 }
 
 // What a sum of k terms, in any order, is off by at most: k u / (1 - k u) of the sum of sizes.
@@ -125,15 +138,18 @@ static double gamma_of(double k) {
 double attn_naive_bound(attn_result result, const attn_magnitudes *size) {
     const double n = (double)size->keys, M = (double)size->queries, d = (double)size->head_dim;
 
-    const double score = gamma_of(d + 1) * size->s_terms; // of S_ij, absolutely
+    const double score = gamma_of(d + 1 + size->s_steps) * size->s_terms; // of S_ij, absolutely
     const double weight = expm1(score + 2 * U * (size->s + score)) + EXP_ERROR; // of exp(S_ij - m)
-    const double o = 2 * weight + gamma_of(2 * n + 2);            // of O, in parts of sum P |v|
-    const double p = 2 * weight + gamma_of(n + 2);                // of P_ij
-    const double dp = (gamma_of(2 * d + 2) + o) * size->dp_terms; // of dP_ij - D_i, absolutely
+    const double drop = size->factor > 1 ? 2 * U : 0; // the factor 1/(1-p), and multiplying with it
+    const double o = 2 * weight + gamma_of(2 * n + 2) + drop; // of O, in parts of sum P |v|
+    const double p = 2 * weight + gamma_of(n + 2) + drop;     // of P_ij
+    const double slope = slope_error(size, score);
+    const double dp =
+        (gamma_of(2 * d + 2) + o + drop) * size->dp_terms; // of dP_ij - D_i, absolutely
 
     // P_ij (dP_ij - D_i) summed over a row or a column with `terms` terms.
-    const double row = (p + 2 * gamma_of(n + 3)) * size->row_ds + dp;
-    const double column = (p + 2 * gamma_of(M + 3)) * size->column_ds + dp * size->column_p;
+    const double row = (p + slope + 2 * gamma_of(n + 3)) * size->row_ds + dp;
+    const double column = (p + slope + 2 * gamma_of(M + 3)) * size->column_ds + dp * size->column_p;
 
     const double lost = underflow(result, size);
     switch (result) {
@@ -147,6 +163,8 @@ double attn_naive_bound(attn_result result, const attn_magnitudes *size) {
         return size->scale * size->q * column + lost;
     case ATTN_RESULT_DV:
         return (p + gamma_of(M)) * size->d_o * size->column_p + lost;
+    case ATTN_RESULT_DBIAS:
+        return (p + 2 * gamma_of(size->bias_terms + 3)) * size->bias_ds + dp * size->bias_p + lost;
     }
     return 0;
 }
@@ -162,7 +180,9 @@ double attn_allowed(attn_result result, const attn_magnitudes *size, double naiv
     const double naive = fmin(naive_error, attn_naive_bound(result, size)); // the bound for NaN
     const double times = result == ATTN_RESULT_O || result == ATTN_RESULT_LSE ? 2 : 3;
     const double dot = dot_roundings(size);
-    const double weight = 1 + dot * size->s_terms; // a weight of P is off by 4u of this, relatively
+    // A weight of P is off by 4u of this, relatively; dS before the softcap's slope, too.
+    const double weight = 1 + (dot + size->s_steps / 4) * size->s_terms;
+    const double ds = weight + slope_error(size, 4 * U * dot * size->s_terms) / (4 * U);
     const double dp_terms = dot * size->dp_terms;
     const double k = size->scale * size->k, q = size->scale * size->q;
     double off = 0, drift = size->drift[result];
@@ -174,15 +194,19 @@ double attn_allowed(attn_result result, const attn_magnitudes *size, double naiv
         off = weight;
         break;
     case ATTN_RESULT_DQ:
-        off = k * (weight * size->row_ds + dp_terms);
+        off = k * (ds * size->row_ds + dp_terms);
         drift += k * size->d_drift;
         break;
     case ATTN_RESULT_DK:
-        off = q * (weight * size->column_ds + dp_terms * size->column_p);
+        off = q * (ds * size->column_ds + dp_terms * size->column_p);
         drift += q * size->d_drift * size->column_p;
         break;
     case ATTN_RESULT_DV:
         off = weight * size->d_o * size->column_p;
+        break;
+    case ATTN_RESULT_DBIAS:
+        off = weight * size->bias_ds + dp_terms * size->bias_p;
+        drift += size->d_drift * size->bias_p;
         break;
     }
     return times * naive + 4 * U * off + U * drift + underflow(result, size);

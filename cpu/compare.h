@@ -12,6 +12,7 @@
 //   c = r max |scale| sum_c |q_ic| |k_jc|    e = r max sum_c |dO_ic| |v_jc|    P' = max_j sum_i P_ij
 //   r = max(1, sqrt(d) / 4), since a dot product rounds d times
 //
+// for dbias like dQ without its factor, and more where a softcap, ALiBi, a bias or dropout round more;
 // and, small beside these unless the summands are nearly all equal, by what such sums drift
 // (attn_magnitudes.drift) and by what is lost below 2^-126. The naive version must itself stay within
 // attn_naive_bound, which no right naive version can exceed. Where all of this comes from:

@@ -15,7 +15,12 @@ static const char *const kind_names[ATTN_INPUT_KINDS] = {
 
 // Streams of random.h. Every tensor has its own, and outliers draw from two more for each.
 typedef enum tensor_id { TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_DO, TENSORS } tensor_id;
-enum { STREAM_OUTLIER_COIN = TENSORS, STREAM_OUTLIER = 2 * TENSORS };
+enum {
+    STREAM_OUTLIER_COIN = TENSORS,
+    STREAM_OUTLIER = 2 * TENSORS,
+    STREAM_BIAS = 3 * TENSORS,
+    STREAM_MASK
+};
 
 enum {
     OUTLIER_CHANCE = 4294967, // of 2^32: 0.001
@@ -102,4 +107,12 @@ void attn_input_fill(attn_input_kind kind, uint64_t seed, const attn_problem *pr
     fill(kind, seed, TENSOR_K, k, kv_elements, d, problem->kv_len);
     fill(kind, seed, TENSOR_V, v, kv_elements, d, problem->kv_len);
     fill(kind, seed, TENSOR_DO, d_o, q_elements, d, problem->q_len);
+}
+
+void attn_input_fill_scores(uint64_t seed, const attn_problem *problem, float *bias,
+                            unsigned char *mask) {
+    const uint64_t biases = bias ? attn_bias_elements(problem) : 0;
+    const uint64_t masks = mask ? attn_mask_elements(problem) : 0;
+    for (uint64_t e = 0; e < biases; e++) bias[e] = attn_normal(seed, STREAM_BIAS, e);
+    for (uint64_t e = 0; e < masks; e++) mask[e] = attn_uniform(seed, STREAM_MASK, e) < 0.75f;
 }

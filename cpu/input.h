@@ -43,6 +43,10 @@ attn_status attn_input_parse(const char *text, attn_input_kind *kind);
 void attn_input_fill(attn_input_kind kind, uint64_t seed, const attn_problem *problem, float *q,
                      float *k, float *v, float *d_o);
 
+// Likewise a bias of N(0,1), and a mask through which each key is seen with probability 3/4.
+void attn_input_fill_scores(uint64_t seed, const attn_problem *problem, float *bias,
+                            unsigned char *mask);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,12 +21,21 @@ attn_band attn_band_of(const attn_problem *p) {
     return band;
 }
 
-uint64_t attn_visible_pairs(const attn_problem *p) {
-    const attn_band band = attn_band_of(p);
+static uint64_t pairs_in(attn_band band) {
     uint64_t pairs = 0;
     for (int i = 0; i < band.q_len; i++) {
         int first = attn_first_key(band, i), end = attn_end_key(band, i);
         if (end > first) pairs += (uint64_t)(end - first);
+    }
+    return pairs;
+}
+
+uint64_t attn_visible_pairs(const attn_problem *p) {
+    uint64_t pairs = 0;
+    if (p->sequences == 0) return pairs_in(attn_band_of(p));
+    for (int64_t s = 0; s < p->sequences; s++) {
+        const attn_problem alone = attn_problem_of_sequence(p, s);
+        pairs += pairs_in(attn_band_of(&alone));
     }
     return pairs;
 }

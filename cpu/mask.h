@@ -6,16 +6,11 @@
 #ifndef ATTN_MASK_H
 #define ATTN_MASK_H
 
+#include "cpu/inline.h"
 #include "cpu/problem.h"
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#if defined(__CUDACC__)
-#define ATTN_INLINE __host__ __device__ static inline
-#else
-#define ATTN_INLINE static inline __attribute__((unused))
 #endif
 
 // Query i sees key j when  0 <= j < kv_len  and  first <= j - i < end.
@@ -27,6 +22,7 @@ typedef struct attn_band {
 // Lengths are below 2^30 (attn_problem_check), so the bounds of an absent mask can stand outside.
 enum { ATTN_BAND_OPEN = 1 << 30 };
 
+// Of variable lengths each sequence has its own: attn_band_of(attn_problem_of_sequence(..)).
 attn_band attn_band_of(const attn_problem *problem);
 
 // The keys that query i sees are [attn_first_key, attn_end_key): empty when first >= end.
@@ -39,7 +35,8 @@ ATTN_INLINE int attn_end_key(attn_band band, int i) {
     return end < 0 ? 0 : end > band.kv_len ? band.kv_len : end;
 }
 
-// Pairs (query, key) that see each other, in one head: what the useful FLOPs count.
+// Pairs (query, key) that see each other, in one head: what the useful FLOPs count. Of all sequences;
+// what a mask of bytes hides besides is counted.
 uint64_t attn_visible_pairs(const attn_problem *problem);
 
 #ifdef __cplusplus

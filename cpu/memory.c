@@ -4,6 +4,53 @@
 #include <stdio.h>
 #include <string.h>
 
+// ---- the tensors -----------------------------------------------------------------------------------------
+int attn_run_has_tensor(const attn_problem *problem, attn_run_tensor tensor, int backward) {
+    switch (tensor) {
+    case ATTN_TENSOR_BIAS:
+        return problem->bias_heads != 0;
+    case ATTN_TENSOR_MASK:
+        return problem->mask_heads != 0;
+    case ATTN_TENSOR_Q_CUMULATIVE:
+    case ATTN_TENSOR_KV_CUMULATIVE:
+        return problem->sequences != 0;
+    case ATTN_TENSOR_DBIAS:
+        return backward && problem->bias_gradient;
+    default:
+        return backward || tensor < ATTN_TENSOR_D_O;
+    }
+}
+
+size_t attn_run_tensor_bytes(const attn_problem *problem, attn_run_tensor tensor) {
+    const attn_layout layout = attn_layout_of(problem);
+    switch (tensor) {
+    case ATTN_TENSOR_Q:
+    case ATTN_TENSOR_DQ:
+        return sizeof(float) * attn_q_extent(problem, layout.q);
+    case ATTN_TENSOR_K:
+    case ATTN_TENSOR_DK:
+        return sizeof(float) * attn_kv_extent(problem, layout.k);
+    case ATTN_TENSOR_V:
+    case ATTN_TENSOR_DV:
+        return sizeof(float) * attn_kv_extent(problem, layout.v);
+    case ATTN_TENSOR_O:
+    case ATTN_TENSOR_D_O:
+        return sizeof(float) * attn_q_extent(problem, layout.o);
+    case ATTN_TENSOR_LSE:
+        return sizeof(float) * attn_rows(problem);
+    case ATTN_TENSOR_BIAS:
+    case ATTN_TENSOR_DBIAS:
+        return sizeof(float) * attn_bias_elements(problem);
+    case ATTN_TENSOR_MASK:
+        return attn_mask_elements(problem);
+    case ATTN_TENSOR_Q_CUMULATIVE:
+    case ATTN_TENSOR_KV_CUMULATIVE:
+        return sizeof(int32_t) * (size_t)(problem->sequences + 1);
+    }
+    return 0;
+}
+
+// ---- the buffers, and all together -----------------------------------------------------------------------
 static int buffers_of(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
                       attn_buffer need[ATTN_MAX_BUFFERS]) {
     return stage->buffers ? stage->buffers(problem, pass, need) : 0;
@@ -47,10 +94,10 @@ uint64_t attn_kept_bytes(const attn_stage *stage, const attn_problem *problem, c
 }
 
 attn_memory attn_run_memory(const attn_stage *stage, const attn_problem *problem, int backward) {
-    const double q = 4.0 * (double)attn_q_elements(problem);
-    const double kv = 4.0 * (double)attn_kv_elements(problem);
-    attn_memory memory = {2 * q + 2 * kv + 4.0 * (double)attn_rows(problem), 0};
-    if (backward) memory.tensors += 2 * q + 2 * kv; // do, dq; dk, dv
+    attn_memory memory = {0, 0};
+    for (int i = 0; i < ATTN_RUN_TENSORS; i++)
+        if (attn_run_has_tensor(problem, (attn_run_tensor)i, backward))
+            memory.tensors += (double)attn_run_tensor_bytes(problem, (attn_run_tensor)i);
     for (int pass = 0; pass <= (backward ? ATTN_BACKWARD : ATTN_FORWARD); pass++)
         memory.buffers += (double)attn_extra_bytes(stage, problem, (attn_pass)pass, NULL);
     return memory;
@@ -80,8 +127,12 @@ attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *prob
 int64_t attn_longest_that_fits(const attn_stage *stage, const attn_problem *problem, int backward,
                                double bytes, int copies) {
     int64_t fits = 0, beyond = (int64_t)ATTN_LONGEST + 1;
-    while (beyond - fits > 1) {
-        attn_problem between = *problem;
+    attn_problem between = *problem;
+    memset(&between.q_stride, 0, sizeof between.q_stride); // strides are of one length
+    memset(&between.k_stride, 0, sizeof between.k_stride);
+    memset(&between.v_stride, 0, sizeof between.v_stride);
+    memset(&between.o_stride, 0, sizeof between.o_stride);
+    while (beyond - fits > 1 && problem->sequences == 0) {
         between.q_len = between.kv_len = fits + (beyond - fits) / 2;
         int fit = attn_problem_check(&between).code == ATTN_OK;
         if (fit) {

@@ -5,6 +5,30 @@
 
 #include "cpu/modules.h"
 
+// The tensors of a run, in the order in which they are allocated; from D_O on, of the backward pass.
+typedef enum attn_run_tensor {
+    ATTN_TENSOR_Q = 0,
+    ATTN_TENSOR_K,
+    ATTN_TENSOR_V,
+    ATTN_TENSOR_O,
+    ATTN_TENSOR_LSE,
+    ATTN_TENSOR_BIAS,
+    ATTN_TENSOR_MASK,
+    ATTN_TENSOR_Q_CUMULATIVE,
+    ATTN_TENSOR_KV_CUMULATIVE,
+    ATTN_TENSOR_D_O,
+    ATTN_TENSOR_DQ,
+    ATTN_TENSOR_DK,
+    ATTN_TENSOR_DV,
+    ATTN_TENSOR_DBIAS,
+} attn_run_tensor;
+enum { ATTN_RUN_TENSORS = ATTN_TENSOR_DBIAS + 1 };
+
+// Whether a run has the tensor, and its bytes on the device: with what lies between the elements of a
+// strided one. An empty tensor has 0 of them.
+int attn_run_has_tensor(const attn_problem *problem, attn_run_tensor tensor, int backward);
+size_t attn_run_tensor_bytes(const attn_problem *problem, attn_run_tensor tensor);
+
 // Bytes that a stage asks for besides the tensors, by its own declaration; UINT64_MAX when too many.
 // `kept`, unless NULL: those of them that the backward pass reads again.
 uint64_t attn_extra_bytes(const attn_stage *stage, const attn_problem *problem, attn_pass pass,
@@ -28,7 +52,8 @@ attn_status attn_run_fits(const attn_loaded_stage *row, const attn_problem *prob
 int attn_tensor_copies(const attn_device *device); // 2 where the memory is the host's, else 1
 
 // The longest N = q_len = kv_len whose run fits into `bytes` with so many copies of the tensors, all else
-// as in `problem`; 0 when not even one query and key fit. No problem is longer than ATTN_LONGEST.
+// as in `problem`, but contiguous; 0 when not even one query and key fit. No problem is longer than
+// ATTN_LONGEST. Of variable lengths N alone says nothing: 0.
 enum { ATTN_LONGEST = (1 << 30) - 1 };
 int64_t attn_longest_that_fits(const attn_stage *stage, const attn_problem *problem, int backward,
                                double bytes, int copies);

@@ -36,7 +36,7 @@ attn_status attn_prove(const attn_loaded_stage *row, const attn_trial *trial, in
                        attn_proof *proof);
 void attn_proof_free(attn_proof *proof);
 
-// The comparison of o and lse (first pass) or dq, dk, dv that uses most of its allowance.
+// The comparison of o and lse (first pass) or the gradients that uses most of its allowance.
 const attn_comparison *attn_proof_worst(const attn_proof *proof, attn_pass pass);
 
 #endif

@@ -1,10 +1,8 @@
 // random.h -- random numbers that are a function of their position, the same bits everywhere.
 //
-// Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3"
-// (SC 2011): a keyed bijection of a 128-bit counter. There is no state, so any thread can ask for
-// any number, in any order. What is made of its bits is integer arithmetic with one exact
-// conversion and one rounding at the end: the same on every platform, compiler and optimisation
-// level.
+// Made of Philox' blocks (philox.h), which have no state. What is made of their bits is integer
+// arithmetic with one exact conversion and one rounding at the end: the same on every platform,
+// compiler and optimisation level.
 #ifndef ATTN_RANDOM_H
 #define ATTN_RANDOM_H
 

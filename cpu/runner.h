@@ -6,14 +6,10 @@
 #include "cpu/reference.h"
 #include "cpu/variation.h"
 
-typedef struct attn_inputs {
-    const float *q, *k, *v; // shapes: problem.h
-    const float *d_o;       // NULL: forward only
-} attn_inputs;
-
 typedef struct attn_outputs {
     float *o, *lse;
     float *dq, *dk, *dv; // NULL after a forward pass alone
+    float *dbias;        // likewise, and without bias_gradient
 } attn_outputs;
 
 typedef struct attn_run {
@@ -29,6 +25,10 @@ typedef struct attn_run {
 
 enum { ATTN_MAX_REPEATS = 1000 };
 
+// Puts the inputs where the problem's strides say and takes the outputs back from there: on the host
+// both are contiguous. What lies between a tensor's elements holds NaN, and a stage that writes there
+// has failed (ATTN_DEVICE).
+//
 // Runs the forward pass and, with d_o, the backward pass; each `repeats` times when timed.
 // Outputs are poisoned with NaN before, so that what a stage leaves unwritten shows. On any error *run
 // is zero and nothing is left allocated. Free with attn_run_free.

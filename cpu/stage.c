@@ -38,8 +38,11 @@ attn_tensor_bytes attn_traffic_of(const attn_traffic *traffic, const char *name)
 
 attn_tensor_bytes attn_compulsory_bytes(const attn_problem *problem, attn_pass pass) {
     const uint64_t q = 4 * attn_q_elements(problem), kv = 4 * attn_kv_elements(problem);
+    const uint64_t bias = 4 * attn_bias_elements(problem), mask = attn_mask_elements(problem);
     attn_tensor_bytes all = {"compulsory", q + 2 * kv, q + 4 * attn_rows(problem)};
     if (pass == ATTN_BACKWARD) all.read = 2 * q + 2 * kv, all.written = q + 2 * kv; // with dO
+    if (pass == ATTN_BACKWARD && problem->bias_gradient) all.written += bias;
+    all.read += bias + mask;
     return all;
 }
 
@@ -83,6 +86,7 @@ attn_status attn_stage_supports(const attn_stage *stage, const attn_problem *pro
     if (pass == ATTN_BACKWARD && !stage->backward)
         return attn_error(ATTN_UNSUPPORTED, "%s has no backward pass", stage->name);
     unsigned missing = attn_problem_features(problem) & ~stage->features;
+    if (pass == ATTN_FORWARD) missing &= ~(unsigned)ATTN_HAS_BIAS_GRADIENT;
     if (missing == ATTN_HAS_TILE_SIZES && stage->tiles)
         return attn_error(ATTN_UNSUPPORTED, "%s has fixed tiles: %s", stage->name, stage->tiles);
     if (missing) {

@@ -14,14 +14,20 @@
 extern "C" {
 #endif
 
-// ---- the tensors of one call, in the memory of the stage's device ----
+// ---- the tensors of one call, in the memory of the stage's device, laid out as attn_layout_of says ----
 typedef struct attn_tensors {
     const void *q, *k, *v; // shapes: problem.h
     void *o;
     float *lse;
 
-    const void *d_o; // gradient of o; this and the rest only for the backward pass
+    const void *d_o; // gradient of o; this, dq, dk and dv only for the backward pass
     void *dq, *dk, *dv;
+
+    // NULL where the problem has none.
+    const float *bias;
+    const unsigned char *mask;
+    const int32_t *q_cumulative, *kv_cumulative; // the problem's own are on the host
+    float *dbias;                                // with bias_gradient, in the backward pass
 } attn_tensors;
 
 // ---- extra device memory that a stage asks for ----
@@ -155,7 +161,7 @@ typedef struct attn_device {
 } attn_device;
 
 // ---- a module: one chapter on one device ----
-enum { ATTN_MODULE_ABI = 4 };
+enum { ATTN_MODULE_ABI = 5 };
 
 typedef struct attn_module {
     int abi;

@@ -23,18 +23,18 @@ __attribute__((format(printf, 1, 2))) static void put(const char *format, ...) {
 
 static void print_row(const char *name, const double *ratio, int precise) {
     put("| %-30s |", name);
-    for (int r = 0; r < ATTN_RESULTS; r++) put(precise ? " %6.2f |" : " %6.1e |", ratio[r]);
+    for (int r = 0; r <= ATTN_RESULT_DV; r++) put(precise ? " %6.2f |" : " %6.1e |", ratio[r]);
     put("\n");
 }
 
 static void print_head(const char *title) {
     put("\n| %-30s |", title);
-    for (int r = 0; r < ATTN_RESULTS; r++) put(" %6s |", attn_result_name((attn_result)r));
+    for (int r = 0; r <= ATTN_RESULT_DV; r++) put(" %6s |", attn_result_name((attn_result)r));
     put("\n| --- | ---: | ---: | ---: | ---: | ---: |\n");
 }
 
 static void raise_all(double *maximum, const double *value) {
-    for (int r = 0; r < ATTN_RESULTS; r++) // a NaN stays to be seen
+    for (int r = 0; r <= ATTN_RESULT_DV; r++) // a NaN stays to be seen
         if (!(value[r] <= maximum[r])) maximum[r] = value[r];
 }
 

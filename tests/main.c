@@ -22,6 +22,7 @@ Suite *random_suite(void);
 Suite *problem_suite(void);
 Suite *case_suite(void);
 Suite *reference_suite(void);
+Suite *features_suite(void);
 Suite *compare_suite(void);
 Suite *memory_suite(void);
 Suite *variation_suite(void);
@@ -42,6 +43,7 @@ static const struct {
     {"problem", problem_suite},
     {"case", case_suite},
     {"reference", reference_suite},
+    {"features", features_suite},
     {"compare", compare_suite},
     {"memory", memory_suite},
     {"variation", variation_suite},

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Known answers for test_random.c, from a second implementation of cpu/random.c and cpu/input.c.
+"""Known answers for test_random.c, from a second implementation of cpu/random.c, cpu/input.c and
+cpu/dropout.h.
 
-Written from the definitions in random.h and input.h, in Python's integers and IEEE doubles; a
-float32 is rounded once, by struct. Prints the rows of the table `fills` in test_random.c:
+Written from the definitions in random.h, input.h and dropout.h, in Python's integers and IEEE
+doubles; a float32 is rounded once, by struct. Prints the rows of the table `fills` in test_random.c,
+then those of `kept`:
 
     python3 tests/random_answers.py
 """
@@ -57,6 +59,16 @@ def fnv1a(values):
     return h
 
 
+def kept_keys(p, seed, offset, head, i, keys):
+    """The first keys' weights that are not dropped, as bits from the lowest on."""
+    bits = 0
+    for j in range(keys):
+        low, high = j // 4 | i << 32, head | offset << 32
+        if philox(seed, high, low)[j % 4] >= p * 2**32:
+            bits |= 1 << j
+    return bits
+
+
 if __name__ == "__main__":
     queries, keys = BATCH * HEADS * Q_LEN * DIM, BATCH * KV_HEADS * KV_LEN * DIM
     for kind in ("normal", "outliers", "wide", "equal", "rising"):
@@ -66,3 +78,11 @@ if __name__ == "__main__":
             hashes.append(fnv1a([element(kind, tensor, e, rows) for e in range(count)]))
         answers = ", ".join(f"0x{h:016x}" for h in hashes)
         print(f"    {{ATTN_INPUT_{kind.upper()}, {{{answers}}}}},")
+    for p, seed, offset, head, i in (
+        (0.5, 1, 0, 0, 0),
+        (0.1, 1, 0, 0, 0),
+        (0.5, 2**64 - 1, 2**32 - 1, 2**32 - 1, 2**30 - 1),
+        (0.5, 0x123456789ABCDEF0, 7, 5, 1000),
+    ):
+        bits = kept_keys(p, seed, offset, head, i, 64)
+        print(f"        {{{p}f, {seed:#x}, {offset}u, {head}u, {i}, {bits:#018x}}},")

@@ -241,7 +241,8 @@ ratios measure(const attn_problem *problem, input_kind kind, uint64_t seed, bug 
     ratios all;
     inputs in = inputs_make(problem, kind, seed);
     attn_reference right;
-    attn_reference_compute(problem, in.q, in.k, in.v, in.d_o, &right);
+    const attn_inputs tensors = {.q = in.q, .k = in.k, .v = in.v, .d_o = in.d_o};
+    attn_reference_compute(problem, &tensors, &right);
     fp32_result naive = fp32_naive(problem, &in), online = fp32_online(problem, &in, broken);
     for (int at = 0; at < ATTN_RESULTS; at++) {
         const attn_result r = (attn_result)at;

@@ -145,6 +145,45 @@ START_TEST(all_that_case_txt_may_say_is_read) {
 }
 END_TEST
 
+START_TEST(a_case_has_the_features_of_its_text_and_files) {
+    put_tensors();
+    put_text(SIZES "causal 0\nwindow 0\nsoftcap 2.5\nalibi 1\ndropout 0.25\ndropout_seed 9\n"
+                   "dropout_offset 8\nbias_gradient 1\n");
+    PUT("bias.npy", 1, 4, 3, 5); // one for the batch's members
+    PUT("mask.npy", 0, 2, 1, 3, 5);
+    PUT("dbias.npy", 5, 1, 4, 3, 5);
+    attn_case c;
+    assert_ok(load(&c));
+    ck_assert_float_eq(c.problem.softcap, 2.5f);
+    ck_assert_int_eq(c.problem.alibi, 1);
+    ck_assert_float_eq(c.problem.dropout, 0.25f);
+    ck_assert_uint_eq(c.problem.dropout_seed, 9);
+    ck_assert_uint_eq(c.problem.dropout_offset, 8);
+    ck_assert_int_eq(c.problem.bias_batch, 1);
+    ck_assert_int_eq(c.problem.bias_heads, 4);
+    ck_assert_int_eq(c.problem.mask_batch, 2);
+    ck_assert_int_eq(c.problem.mask_heads, 1);
+    ck_assert_float_eq(c.bias[4 * 3 * 5 - 1], 60);
+    ck_assert_float_eq(c.dbias[0], 5);
+    ck_assert(c.mask[0] == 0 && c.mask[1] == 1 && c.mask[2 * 3 * 5 - 1] == 1);
+
+    // Results are written as they are read.
+    const char *out = in_folder(&folder, "out");
+    assert_ok(attn_case_save_output(out, &c.problem, NULL, NULL, NULL, NULL, NULL, c.bias));
+    attn_array dbias;
+    assert_ok(attn_npy_read(in_folder(&folder, "out/dbias.npy"), &dbias));
+    ck_assert_int_eq(dbias.shape[1], 4);
+    ck_assert_float_eq(dbias.data[59], 60);
+    attn_array_free(&dbias);
+    attn_case_free(&c);
+
+    PUT("bias.npy", 1, 3, 3, 5);
+    assert_load_refused(ATTN_BAD_INPUT, "bias_batch is 1|bias_heads 3");
+    PUT("bias.npy", 1, 4, 3, 6);
+    assert_load_refused(ATTN_BAD_INPUT, "bias.npy|6|[bias_batch][bias_heads][q_len][kv_len]");
+}
+END_TEST
+
 START_TEST(mistakes_in_case_txt_are_named_with_their_line) {
     put_tensors();
     static const struct {
@@ -351,14 +390,14 @@ START_TEST(saved_results_are_loaded_again) {
 
     char out[PATH_MAX]; // a folder that is not there yet
     snprintf(out, sizeof out, "%s", in_folder(&folder, "out"));
-    assert_ok(attn_case_save_output(out, &problem, o, lse, NULL, NULL, NULL));
+    assert_ok(attn_case_save_output(out, &problem, o, lse, NULL, NULL, NULL, NULL));
     ck_assert_int_eq(count_entries(out), 2);
-    assert_ok(attn_case_save_output(out, &problem, o, lse, dq, dk, dv)); // now it is
+    assert_ok(attn_case_save_output(out, &problem, o, lse, dq, dk, dv, NULL)); // now it is
     ck_assert_int_eq(count_entries(out), 5);
 
     put_tensors();
     put_text(SIZES "causal 0\nwindow 0\n");
-    assert_ok(attn_case_save_output(folder.path, &problem, o, lse, dq, dk, dv));
+    assert_ok(attn_case_save_output(folder.path, &problem, o, lse, dq, dk, dv, NULL));
     attn_case c;
     assert_ok(load(&c));
     ck_assert(memcmp(c.o, o, sizeof o) == 0);
@@ -375,19 +414,19 @@ START_TEST(results_that_cannot_be_saved_leave_nothing) {
     float data[4] = {1, 2, 3, 4};
     char out[PATH_MAX];
     snprintf(out, sizeof out, "%s", in_folder(&folder, "no/out"));
-    assert_refused(attn_case_save_output(out, &problem, data, data, NULL, NULL, NULL), ATTN_IO,
-                   "no/out|cannot make this folder|No such file");
+    assert_refused(attn_case_save_output(out, &problem, data, data, NULL, NULL, NULL, NULL),
+                   ATTN_IO, "no/out|cannot make this folder|No such file");
     write_text(in_folder(&folder, "file"), "");
     assert_refused(attn_case_save_output(in_folder(&folder, "file"), &problem, data, data, NULL,
-                                         NULL, NULL),
+                                         NULL, NULL, NULL),
                    ATTN_IO, "file/o.npy|cannot write|Not a directory");
 
     // lse.npy is in the way: o.npy, which could be written, must not appear either.
     snprintf(out, sizeof out, "%s", in_folder(&folder, "out"));
     ck_assert_int_eq(mkdir(out, 0777), 0);
     ck_assert_int_eq(mkdir(in_folder(&folder, "out/lse.npy"), 0777), 0);
-    assert_refused(attn_case_save_output(out, &problem, data, data, NULL, NULL, NULL), ATTN_IO,
-                   "out/lse.npy|cannot write|Is a directory");
+    assert_refused(attn_case_save_output(out, &problem, data, data, NULL, NULL, NULL, NULL),
+                   ATTN_IO, "out/lse.npy|cannot write|Is a directory");
     ck_assert_int_eq(count_entries(out), 1);
 
     // A folder made for results that then cannot be written (nothing fits into 4 bytes) is gone.
@@ -397,7 +436,7 @@ START_TEST(results_that_cannot_be_saved_leave_nothing) {
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limited), 0);
     const char *made = in_folder(&folder, "made");
-    attn_status status = attn_case_save_output(made, &problem, data, data, NULL, NULL, NULL);
+    attn_status status = attn_case_save_output(made, &problem, data, data, NULL, NULL, NULL, NULL);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_refused(status, ATTN_IO, "made/o.npy|cannot write");
@@ -412,8 +451,8 @@ START_TEST(paths_that_are_too_long_are_refused) {
     attn_problem problem = attn_problem_of(1, 1, 1);
     float data[1] = {1};
     assert_refused(attn_case_load(path, &c), ATTN_IO, "characters|at most");
-    assert_refused(attn_case_save_output(path, &problem, data, data, NULL, NULL, NULL), ATTN_IO,
-                   "characters|at most");
+    assert_refused(attn_case_save_output(path, &problem, data, data, NULL, NULL, NULL, NULL),
+                   ATTN_IO, "characters|at most");
 }
 END_TEST
 
@@ -426,6 +465,7 @@ Suite *case_suite(void) {
     tcase_add_test(tests, every_golden_case_loads);
     tcase_add_test(tests, real_input_loads);
     tcase_add_test(tests, all_that_case_txt_may_say_is_read);
+    tcase_add_test(tests, a_case_has_the_features_of_its_text_and_files);
     tcase_add_test(tests, mistakes_in_case_txt_are_named_with_their_line);
     tcase_add_test(tests, expected_results_and_gradients_are_loaded);
     tcase_add_test(tests, shapes_that_disagree_are_named);

@@ -79,6 +79,21 @@ static const struct {
     {"--scale", "big", "SCALE|'big'"},
     {"--causal", "2", "CAUSAL|2|from 0 to 1"},
     {"--window", "-1", "WINDOW|-1"},
+    {"--window-right", "-1", "WINDOWRIGHT|-1"},
+    {"--align", "top-left", "top-left|--causal 1"},
+    {"--align", "left", "ALIGN|'left'|bottom-right|top-left"},
+    {"--lengths", "3,-1", "LENGTHS|'3,-1'|whole numbers"},
+    {"--lengths", "3,", "LENGTHS|'3,'|whole numbers"},
+    {"--lengths", "1073741823,1", "LENGTHS|2^30"},
+    {"--softcap", "-1", "softcap|-1|above 0"},
+    {"--softcap", "much", "SOFTCAP|'much'"},
+    {"--alibi", "2", "ALIBI|2|from 0 to 1"},
+    {"--bias", "two", "BIAS|'two'|none"},
+    {"--bias", "", "BIAS|''|none"},
+    {"--dbias", "1", "bias_gradient|no bias"},
+    {"--mask", "on", "MASK|'on'|each"},
+    {"--dropout", "1", "dropout|1|below 1"},
+    {"--layout", "nhd", "LAYOUT|'nhd'|bhnd"},
     {"--br", "0", "BR|0|from 1"},
     {"--bc", "-3", "BC|-3"},
     {"--seed", "-1", "SEED|-1"},
@@ -95,6 +110,30 @@ START_TEST(wrong_values_are_refused) {
         run("chapter", "1", wrong_values[i].option, wrong_values[i].value, NULL);
         expect_refused(wrong_values[i].words);
     }
+}
+END_TEST
+
+// Each feature's option reaches the problem: a stage that does not do it says so by its name.
+START_TEST(features_are_options) {
+    static const struct {
+        const char *option, *value, *words;
+    } features[] = {
+        {"--softcap", "30", "naive does not do a softcap"},
+        {"--alibi", "1", "naive does not do ALiBi"},
+        {"--bias", "each", "naive does not do an additive bias"},
+        {"--mask", "one", "naive does not do a mask of bytes"},
+        {"--dropout", "0.1", "naive does not do dropout"},
+        {"--lengths", "10,0,7", "naive does not do variable lengths"},
+        {"--layout", "bnhd", "naive does not do strided tensors"},
+    };
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+        run("pass", "naive", "--device", "emulator", "--n", "16", features[i].option,
+            features[i].value, NULL);
+        expect_refused(features[i].words);
+    }
+    run("pass", "naive", "--device", "emulator", "--n", "16", "--causal", "1", "--align",
+        "top-left", "--window-right", "3", NULL);
+    expect(0, "causal (top-left)|window 3 right", "");
 }
 END_TEST
 
@@ -157,6 +196,7 @@ TCase *typing_tests(void) {
     tcase_add_test(tests, help_is_given);
     tcase_add_test(tests, unknown_words_are_refused);
     tcase_add_test(tests, wrong_values_are_refused);
+    tcase_add_test(tests, features_are_options);
     tcase_add_test(tests, repeated_options_are_refused);
     tcase_add_test(tests, huge_problems_are_refused_before_anything_is_allocated);
     tcase_add_test(tests, a_device_that_is_not_there_is_named);

@@ -104,11 +104,13 @@ END_TEST
 START_TEST(places_are_decoded) {
     attn_problem problem = attn_problem_of(3, 5, 7);
     problem.batch = 2, problem.heads = 4, problem.kv_heads = 2;
+    problem.bias_batch = 2, problem.bias_heads = 4;
     for (int at = 0; at < ATTN_RESULTS; at++) {
         const attn_result r = (attn_result)at;
         const int of_keys = r == ATTN_RESULT_DK || r == ATTN_RESULT_DV;
         const int64_t heads = of_keys ? 2 : 4, rows = of_keys ? 5 : 3;
-        const int64_t columns = r == ATTN_RESULT_LSE ? 1 : 7, count = 2 * heads * rows * columns;
+        const int64_t columns = r == ATTN_RESULT_LSE ? 1 : r == ATTN_RESULT_DBIAS ? 5 : 7;
+        const int64_t count = 2 * heads * rows * columns;
         float *got = calloc((size_t)count, sizeof *got);
         double *expected = calloc((size_t)count, sizeof *expected);
         int64_t flat = 0;
@@ -201,7 +203,11 @@ static const attn_magnitudes plain = {.scale = 2,
                                       .dp_terms = 17,
                                       .column_p = 19,
                                       .row_ds = 23,
-                                      .column_ds = 29};
+                                      .column_ds = 29,
+                                      .factor = 1,
+                                      .bias_terms = 6,
+                                      .bias_p = 31,
+                                      .bias_ds = 37};
 
 START_TEST(the_formula) {
     const double e = 1e-9, u = 0x1p-24; // e: below every bound
@@ -211,12 +217,35 @@ START_TEST(the_formula) {
         3 * e + 4 * u * 2 * 7 * ((1 + 4) * 23 + 17),
         3 * e + 4 * u * 2 * 5 * ((1 + 4) * 29 + 17 * 19),
         3 * e + 4 * u * (1 + 4) * 13 * 19,
+        3 * e + 4 * u * ((1 + 4) * 37 + 17 * 31),
     };
     for (int r = 0; r < ATTN_RESULTS; r++) {
         double allowed = attn_allowed((attn_result)r, &plain, e);
         ck_assert_msg(fabs(allowed - expected[r]) <= 1e-12 * expected[r], "%s: %g, expected %g",
                       attn_result_name((attn_result)r), allowed, expected[r]);
     }
+}
+END_TEST
+
+// What features add: roundings of the score, and the slope of the softcap in dQ and dK.
+START_TEST(the_formula_with_features) {
+    attn_magnitudes size = plain;
+    size.s_steps = 8, size.softcap = 2;
+    const double u = 0x1p-24, weight = 1 + (1 + 2) * 4;
+    const double slope = 2 * (7 * u + 4 * u * 4 / 2) + 3 * u;
+    const double dq = 4 * u * 2 * 7 * (weight * 23 + 17) + slope * 2 * 7 * 23;
+    ck_assert_double_eq_tol(attn_allowed(ATTN_RESULT_DQ, &size, 0), dq, 1e-12 * dq);
+    ck_assert_double_eq_tol(attn_allowed(ATTN_RESULT_LSE, &size, 0), 4 * u * weight, 1e-18);
+    // Naive's bound grows with each of them; dropout's factor rounds twice.
+    double bound[ATTN_RESULTS];
+    for (int r = 0; r < ATTN_RESULTS; r++) {
+        bound[r] = attn_naive_bound((attn_result)r, &size);
+        ck_assert_double_gt(bound[r], attn_naive_bound((attn_result)r, &plain));
+    }
+    size.factor = 2;
+    ck_assert_double_eq_tol(attn_naive_bound(ATTN_RESULT_O, &size),
+                            bound[ATTN_RESULT_O] + 2 * u * 11, 1e-18);
+    ck_assert_double_eq(attn_naive_bound(ATTN_RESULT_LSE, &size), bound[ATTN_RESULT_LSE]);
 }
 END_TEST
 
@@ -227,13 +256,14 @@ START_TEST(the_terms_beside_it) {
     size.head_dim = 1024; // sqrt(1024) / 4 = 8 roundings
     size.drift[ATTN_RESULT_O] = 31, size.drift[ATTN_RESULT_DQ] = 37,
     size.drift[ATTN_RESULT_DK] = 41;
-    size.drift[ATTN_RESULT_DV] = 43, size.d_drift = 47;
+    size.drift[ATTN_RESULT_DV] = 43, size.drift[ATTN_RESULT_DBIAS] = 53, size.d_drift = 47;
     const double expected[ATTN_RESULTS] = {
         4 * u * (1 + 32) * 11 + u * 31,
         4 * u * (1 + 32),
         4 * u * 2 * 7 * ((1 + 32) * 23 + 8 * 17) + u * (37 + 2 * 7 * 47),
         4 * u * 2 * 5 * ((1 + 32) * 29 + 8 * 17 * 19) + u * (41 + 2 * 5 * 47 * 19),
         4 * u * (1 + 32) * 13 * 19 + u * 43,
+        4 * u * ((1 + 32) * 37 + 8 * 17 * 31) + u * (53 + 47 * 31),
     };
     for (int r = 0; r < ATTN_RESULTS; r++) {
         const double allowed = attn_allowed((attn_result)r, &size, 0);
@@ -242,11 +272,12 @@ START_TEST(the_terms_beside_it) {
     }
     // Nothing but what is lost below 2^-126: twice in each of head_dim + 1 roundings.
     const attn_magnitudes tiny = {
-        .scale = 2, .head_dim = 3, .keys = 5, .queries = 7, .q = 11, .k = 13};
+        .scale = 2, .head_dim = 3, .keys = 5, .queries = 7, .q = 11, .k = 13, .bias_terms = 17};
     ck_assert_double_eq(attn_allowed(ATTN_RESULT_DQ, &tiny, 0), 5 * 8 * 0x1p-126 * (1 + 2 * 13));
     ck_assert_double_eq(attn_allowed(ATTN_RESULT_DK, &tiny, 0), 7 * 8 * 0x1p-126 * (1 + 2 * 11));
     ck_assert_double_eq(attn_naive_bound(ATTN_RESULT_O, &tiny), 5 * 8 * 0x1p-126);
     ck_assert_double_eq(attn_naive_bound(ATTN_RESULT_DV, &tiny), 7 * 8 * 0x1p-126);
+    ck_assert_double_eq(attn_allowed(ATTN_RESULT_DBIAS, &tiny, 0), 17 * 8 * 0x1p-126);
 }
 END_TEST
 
@@ -266,6 +297,7 @@ START_TEST(the_bound) {
         2 * 7 * ((p + 2 * ROUNDINGS(11)) * 23 + dp),
         2 * 5 * ((p + 2 * ROUNDINGS(9)) * 29 + dp * 19),
         (p + ROUNDINGS(6)) * 13 * 19,
+        (p + 2 * ROUNDINGS(9)) * 37 + dp * 31,
     };
     for (int r = 0; r < ATTN_RESULTS; r++) {
         const double bound = attn_naive_bound((attn_result)r, &size);
@@ -335,6 +367,7 @@ Suite *compare_suite(void) {
     tcase_add_test(tests, the_line);
     tcase_add_test(tests, rounded_expectations);
     tcase_add_test(tests, the_formula);
+    tcase_add_test(tests, the_formula_with_features);
     tcase_add_test(tests, the_terms_beside_it);
     tcase_add_test(tests, the_bound);
     tcase_add_test(tests, a_broken_naive_licenses_nothing);

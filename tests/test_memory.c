@@ -132,6 +132,70 @@ START_TEST(one_byte_less_is_one_query_less) {
 }
 END_TEST
 
+// What strides leave free counts where they are given, but they are of one length.
+START_TEST(the_longest_sequence_is_contiguous) {
+    const attn_problem p = problem_of(2, 4, 2, 32);
+    attn_problem rows_outside = p;
+    rows_outside.q_stride = rows_outside.o_stride = (attn_stride){4 * 32, 32, 4 * 32};
+    rows_outside.k_stride = rows_outside.v_stride = (attn_stride){2 * 32, 32, 2 * 32};
+    ck_assert_int_gt(attn_longest_that_fits(&keeps_p, &p, 1, 1e9, 1), 1);
+    ck_assert_int_eq(attn_longest_that_fits(&keeps_p, &rows_outside, 1, 1e9, 1),
+                     attn_longest_that_fits(&keeps_p, &p, 1, 1e9, 1));
+    const int32_t cumulative[] = {0, 1};
+    attn_problem packed = problem_of(1, 4, 2, 32);
+    packed.sequences = 1, packed.q_cumulative = packed.kv_cumulative = cumulative;
+    ck_assert_int_eq(attn_longest_that_fits(&keeps_p, &packed, 1, 1e9, 1), 0);
+}
+END_TEST
+
+// A bias and a mask of N^2 elements shorten it.
+START_TEST(the_longest_sequence_with_a_bias) {
+    attn_problem p = problem_of(2, 4, 4, 32);
+    p.bias_batch = 2, p.bias_heads = 1, p.bias_gradient = 1, p.mask_batch = 1, p.mask_heads = 4;
+    for (int64_t n = 1; n < 10000; n = 3 * n + 1)
+        for (int backward = 0; backward < 2; backward++) {
+            const double square = (double)(n * n), rows = 2 * 4 * (double)n;
+            const double dense =
+                4 * rows * ((backward ? 8 : 4) * 32 + 1) + (backward ? 4 * rows : 0); // delta
+            const double bytes = dense + 4 * (backward ? 4 : 2) * square + 4 * square;
+            ck_assert_int_eq(attn_longest_that_fits(&keeps_l, &p, backward, bytes, 1), n);
+            ck_assert_int_eq(attn_longest_that_fits(&keeps_l, &p, backward, bytes - 1, 1), n - 1);
+        }
+}
+END_TEST
+
+// ---- the tensors of a run --------------------------------------------------------------------------------
+START_TEST(all_tensors_are_counted) {
+    attn_problem p = problem_of(2, 4, 2, 8);
+    p.q_len = 10, p.kv_len = 7;
+    const double q = 2 * 4 * 10 * 8, kv = 2 * 2 * 7 * 8, rows = 2 * 4 * 10;
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &p, 0).tensors,
+                        4 * (2 * q + 2 * kv + rows));
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &p, 1).tensors,
+                        4 * (4 * q + 4 * kv + rows));
+    p.bias_batch = 1, p.bias_heads = 4, p.mask_batch = 2, p.mask_heads = 1;
+    const double bias = 4 * 10 * 7, mask = 2 * 10 * 7; // fp32, bytes
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &p, 1).tensors,
+                        4 * (4 * q + 4 * kv + rows + bias) + mask);
+    p.bias_gradient = 1;
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &p, 1).tensors,
+                        4 * (4 * q + 4 * kv + rows + 2 * bias) + mask);
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &p, 0).tensors,
+                        4 * (2 * q + 2 * kv + rows + bias) + mask);
+    // Rows of 9 instead of 8 elements: o and do. The last row has no gap behind it.
+    p.o_stride = (attn_stride){4 * 10 * 9, 10 * 9, 9};
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &p, 1).tensors,
+                        4 * (4 * q + 2 * (2 * 4 * 10 - 1) + 4 * kv + rows + 2 * bias) + mask);
+    // Two arrays of the sequences' first rows.
+    const int32_t q_cumulative[] = {0, 4, 10}, kv_cumulative[] = {0, 0, 7};
+    attn_problem packed = problem_of(1, 4, 2, 8);
+    packed.q_len = 10, packed.kv_len = 7, packed.sequences = 2;
+    packed.q_cumulative = q_cumulative, packed.kv_cumulative = kv_cumulative;
+    ck_assert_double_eq(attn_run_memory(&forward_alone, &packed, 0).tensors,
+                        4 * (q + kv + rows / 2 + 2 * 3));
+}
+END_TEST
+
 // Chapter 1's own declaration: S and P, dP and dS.
 START_TEST(naive_is_the_closed_form) {
     static attn_modules modules;
@@ -183,6 +247,9 @@ Suite *memory_suite(void) {
     tcase_add_test(tests, what_is_kept_is_p_or_lse);
     tcase_add_test(tests, the_longest_sequence_is_the_closed_form);
     tcase_add_test(tests, one_byte_less_is_one_query_less);
+    tcase_add_test(tests, the_longest_sequence_is_contiguous);
+    tcase_add_test(tests, the_longest_sequence_with_a_bias);
+    tcase_add_test(tests, all_tensors_are_counted);
     tcase_add_test(tests, naive_is_the_closed_form);
     tcase_add_test(tests, a_run_fits_to_the_byte);
     suite_add_tcase(suite, tests);

@@ -92,6 +92,7 @@ START_TEST(cumulative_lengths_are_checked) {
     const int32_t late[] = {1, 30, 30, 64}, falling[] = {0, 30, 29, 64},
                   shorter[] = {0, 30, 30, 63};
     attn_problem p = good();
+    p.batch = 1;
     p.sequences = 3, p.q_cumulative = right_q, p.kv_cumulative = right_kv;
     assert_ok(attn_problem_check(&p));
     p.q_cumulative = late;
@@ -104,6 +105,78 @@ START_TEST(cumulative_lengths_are_checked) {
     assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "kv_cumulative is missing");
     p.sequences = -1;
     assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "sequences is -1");
+    p.sequences = 3, p.kv_cumulative = right_kv, p.batch = 2;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "batch is 2|variable lengths|must be 1");
+    p.batch = 1, p.bias_batch = p.bias_heads = 1;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "no bias for variable lengths");
+}
+END_TEST
+
+START_TEST(variants_out_of_range_are_refused) {
+    REFUSED(softcap, -1, "softcap is -1|above 0");
+    REFUSED(softcap, NAN, "softcap is|finite");
+    REFUSED(softcap, INFINITY, "softcap is inf|finite");
+    REFUSED(alibi, 2, "alibi is 2|from 0 to 1");
+    REFUSED(bias_batch, 1, "bias_batch is 1|bias_heads 0|both 0");
+    REFUSED(bias_heads, 3, "bias_batch is 0|bias_heads 3");
+    REFUSED(mask_heads, -1, "mask_batch is 0|mask_heads -1");
+    REFUSED(bias_gradient, 1, "bias_gradient is 1|no bias");
+    attn_problem p = good();
+    p.softcap = 30, p.alibi = 1;
+    p.bias_batch = 2, p.bias_heads = 1, p.bias_gradient = 1, p.mask_batch = 1, p.mask_heads = 4;
+    p.dropout = 0.1f, p.dropout_seed = UINT64_MAX, p.dropout_offset = UINT32_MAX;
+    assert_ok(attn_problem_check(&p));
+    ck_assert_uint_eq(attn_bias_elements(&p), 2 * 1 * 64 * 65);
+    ck_assert_uint_eq(attn_mask_elements(&p), 1 * 4 * 64 * 65);
+    p.dropout_offset++;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "dropout_offset is 4294967296|2^32");
+    p.dropout_offset = 0, p.bias_heads = p.bias_batch = p.bias_gradient = 0;
+    p.mask_heads = p.mask_batch = 0, p.q_len = p.kv_len = 0;
+    p.batch = 1 << 30;
+    assert_ok(attn_problem_check(&p));
+    p.heads = 8;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "dropout|1073741824 x 8");
+}
+END_TEST
+
+START_TEST(strides_that_overlap_or_overflow_are_refused) {
+    attn_problem p = good();                             // q [2][4][64][32], k [2][2][65][32]
+    p.q_stride = (attn_stride){64 * 4 * 32, 32, 4 * 32}; // [B][N][H][d]
+    p.k_stride = (attn_stride){33 * 65 * 2, 33 * 65, 33};
+    assert_ok(attn_problem_check(&p));
+    ck_assert_uint_eq(attn_q_extent(&p, p.q_stride), attn_q_elements(&p));
+    ck_assert_uint_eq(attn_kv_extent(&p, p.k_stride), 33 * 65 * 4 - 1);
+    const attn_layout layout = attn_layout_of(&p);
+    ck_assert_int_eq(layout.q.row, 128);
+    ck_assert_int_eq(layout.v.batch, 2 * 65 * 32);
+    ck_assert_int_eq(layout.o.head, 64 * 32);
+
+    const attn_problem right = p;
+    p.q_stride.head = 31;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "q's stride|head is 31|32|overlap");
+    p = right, p.q_stride.row = 127;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "q's stride|row is 127|128|overlap");
+    p = right, p.k_stride.batch = 33 * 65 * 2 - 2; // the last row's gap may be used, no more
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "k's stride|batch is 4288|4289");
+    p.k_stride.batch++;
+    assert_ok(attn_problem_check(&p));
+    p = right, p.v_stride.row = 32; // head and batch 0
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "v's stride|head is 0");
+    p = right, p.o_stride = (attn_stride){-8192, 2048, 32};
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "o's stride|batch is -8192");
+    p = right, p.q_stride.batch = INT64_MAX;
+    assert_refused(attn_problem_check(&p), ATTN_BAD_INPUT, "q's stride|2^60");
+    p.batch = 1; // never taken
+    assert_ok(attn_problem_check(&p));
+    p.q_len = 0;
+    assert_ok(attn_problem_check(&p));
+    ck_assert_uint_eq(attn_q_extent(&p, p.q_stride), 0);
+
+    const int32_t lengths[] = {0, 64}, kv_lengths[] = {0, 65};
+    p = good(); // packed: [row][head][column]
+    p.batch = 1, p.sequences = 1, p.q_cumulative = lengths, p.kv_cumulative = kv_lengths;
+    ck_assert_int_eq(attn_layout_of(&p).q.row, 4 * 32);
+    ck_assert_int_eq(attn_layout_of(&p).v.head, 32);
 }
 END_TEST
 
@@ -117,7 +190,12 @@ START_TEST(features_are_what_is_on) {
     p.o_stride.head = 5, p.sequences = 1, p.dropout = 0.1f, p.bc = 16;
     ck_assert_uint_eq(attn_problem_features(&p), ATTN_HAS_STRIDES | ATTN_HAS_VARIABLE_LENGTHS |
                                                      ATTN_HAS_DROPOUT | ATTN_HAS_TILE_SIZES);
-    for (unsigned bit = 1; bit <= ATTN_HAS_TILE_SIZES; bit *= 2)
+    p = attn_problem_of(8, 8, 8);
+    p.softcap = 1, p.alibi = 1, p.bias_batch = p.bias_heads = p.bias_gradient = 1;
+    p.mask_batch = p.mask_heads = 1;
+    ck_assert_uint_eq(attn_problem_features(&p), ATTN_HAS_SOFTCAP | ATTN_HAS_ALIBI | ATTN_HAS_BIAS |
+                                                     ATTN_HAS_BIAS_GRADIENT | ATTN_HAS_MASK);
+    for (unsigned bit = 1; bit <= ATTN_LAST_FEATURE; bit *= 2)
         ck_assert_str_ne(attn_feature_name(bit), attn_feature_name(0));
 }
 END_TEST
@@ -144,6 +222,14 @@ START_TEST(a_description_fits_its_place) {
     attn_problem_describe(&p, text, sizeof text);
     ck_assert_str_eq(text, "B=2 H=4 (K and V: 2) q_len=64 kv_len=65 d=32 fp32 causal (top-left) "
                            "window 7 left");
+    p = attn_problem_of(8, 8, 8);
+    p.softcap = 30, p.alibi = 1, p.bias_batch = 1, p.bias_heads = 2, p.bias_gradient = 1;
+    p.mask_batch = p.mask_heads = 1, p.dropout = 0.5f, p.heads = p.kv_heads = 2;
+    p.o_stride.head = 100, p.sequences = 3;
+    attn_problem_describe(&p, text, sizeof text);
+    ck_assert_str_eq(text, "B=1 H=2 N=8 d=8 fp32 in 3 sequences strided softcap 30 ALiBi bias 1x2 "
+                           "with gradient mask 1x1 dropout 0.5");
+    p = good(), p.causal = ATTN_CAUSAL_TOP_LEFT, p.window_left = 7;
     memset(small, 'x', sizeof small);
     attn_problem_describe(&p, small, sizeof small - 1);
     ck_assert_str_eq(small, "B=2 H=4 (K"); // ends within its 11 bytes
@@ -280,6 +366,8 @@ Suite *problem_suite(void) {
     tcase_add_test(tests, values_that_mean_nothing_are_refused);
     tcase_add_test(tests, products_that_overflow_are_refused);
     tcase_add_test(tests, cumulative_lengths_are_checked);
+    tcase_add_test(tests, variants_out_of_range_are_refused);
+    tcase_add_test(tests, strides_that_overlap_or_overflow_are_refused);
     tcase_add_test(tests, features_are_what_is_on);
     tcase_add_test(tests, sizes_of_tensors);
     tcase_add_test(tests, a_description_fits_its_place);

@@ -1,4 +1,5 @@
 // test_random.c -- cpu/random and cpu/input: known answers, moments, and the same bits everywhere.
+#include "cpu/dropout.h"
 #include "cpu/input.h"
 #include "cpu/random.h"
 #include "tests/temporary_folder.h"
@@ -107,6 +108,83 @@ START_TEST(seeds_and_tensors_differ) {
             ck_assert(memcmp(a.tensor[t], a.tensor[u], a.elements[t] * sizeof(float)) != 0);
     }
     release(&a), release(&b);
+}
+END_TEST
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+static attn_dropout dropout_of(float p, uint64_t seed, uint64_t offset) {
+    attn_problem problem = attn_problem_of(1, 1, 1);
+    problem.dropout = p, problem.dropout_seed = seed, problem.dropout_offset = offset;
+    return attn_dropout_of(&problem);
+}
+
+// What tests/random_answers.py prints.
+START_TEST(dropout_keeps_what_a_second_implementation_keeps) {
+    static const struct {
+        float p;
+        uint64_t seed;
+        uint32_t offset, head, i;
+        uint64_t keys; // a bit for each of the first 64 keys that is kept
+    } kept[] = {
+        {0.5f, 0x1, 0u, 0u, 0, 0xc3423a6fcc0e1ebf},
+        {0.1f, 0x1, 0u, 0u, 0, 0xffd7ffffffff5fff},
+        {0.5f, 0xffffffffffffffff, 4294967295u, 4294967295u, 1073741823, 0xa2606150aa38c4ac},
+        {0.5f, 0x123456789abcdef0, 7u, 5u, 1000, 0xfb6a0ca1e4b50efa},
+    };
+    for (size_t t = 0; t < sizeof kept / sizeof *kept; t++) {
+        const attn_dropout drop = dropout_of(kept[t].p, kept[t].seed, kept[t].offset);
+        for (uint32_t j = 0; j < 64; j++) {
+            const float factor = attn_dropout_factor(drop, kept[t].head, kept[t].i, j);
+            ck_assert_msg((factor != 0) == (int)(kept[t].keys >> j & 1), "row %zu, key %u", t, j);
+            if (factor != 0) ck_assert_float_eq(factor, 1 / (1 - kept[t].p));
+        }
+    }
+}
+END_TEST
+
+// The threshold is an integer: nothing is dropped at p = 0, and just below 1 nearly everything.
+START_TEST(dropout_thresholds_are_exact) {
+    const float below_1 = 1 - 0x1p-24f;
+    ck_assert_uint_eq(dropout_of(0, 1, 0).threshold, 0);
+    ck_assert_float_eq(dropout_of(0, 1, 0).factor, 1);
+    ck_assert_uint_eq(dropout_of(0.5f, 1, 0).threshold, 1u << 31);
+    ck_assert_uint_eq(dropout_of(0x1p-32f, 1, 0).threshold, 1);
+    ck_assert_uint_eq(dropout_of(below_1, 1, 0).threshold, UINT32_MAX - 255);
+    ck_assert_float_eq(dropout_of(below_1, 1, 0).factor, 0x1p24f);
+}
+END_TEST
+
+// Of n weights n (1 - p) are kept, give or take sqrt(n p (1 - p)), of which five are allowed: in all,
+// and among those that share a query, a key, a head or an offset.
+static void check_kept(double kept, double n, double p, const char *what) {
+    ck_assert_msg(fabs(kept - n * (1 - p)) <= 5 * sqrt(n * p * (1 - p)),
+                  "%s: %.0f of %.0f are kept with p = %g", what, kept, n, p);
+}
+
+START_TEST(dropout_keeps_the_fraction_asked_for) {
+    static const float p[] = {0.001f, 0.1f, 0.25f, 0.5f, 0.9f};
+    enum { SIDE = 256 };
+    for (size_t t = 0; t < sizeof p / sizeof *p; t++) {
+        double all = 0, same_twice = 0;
+        const attn_dropout drop = dropout_of(p[t], 7, 1), other = dropout_of(p[t], 7, 2);
+        for (uint32_t head = 0; head < 4; head++)
+            for (uint32_t i = 0; i < SIDE; i++) {
+                double row = 0, column = 0;
+                for (uint32_t j = 0; j < SIDE; j++) {
+                    const int kept = attn_dropout_factor(drop, head, i, j) != 0;
+                    row += kept, column += attn_dropout_factor(drop, head, j, i) != 0;
+                    same_twice += kept && attn_dropout_factor(other, head, i, j) != 0;
+                }
+                // 4096 rows and columns: some lie beyond five deviations of a skewed binomial
+                if (p[t] >= 0.1f) check_kept(row, SIDE, (double)p[t], "a query's");
+                if (p[t] >= 0.1f) check_kept(column, SIDE, (double)p[t], "a key's");
+                all += row;
+            }
+        check_kept(all, 4.0 * SIDE * SIDE, (double)p[t], "all");
+        const double both = 1 - (1 - (double)p[t]) * (1 - (double)p[t]);
+        check_kept(same_twice, 4.0 * SIDE * SIDE, both, "two offsets'");
+    }
 }
 END_TEST
 
@@ -284,6 +362,9 @@ Suite *random_suite(void) {
     tcase_add_test(tests, philox_gives_the_published_answers);
     tcase_add_test(tests, inputs_are_those_of_a_second_implementation);
     tcase_add_test(tests, seeds_and_tensors_differ);
+    tcase_add_test(tests, dropout_keeps_what_a_second_implementation_keeps);
+    tcase_add_test(tests, dropout_thresholds_are_exact);
+    tcase_add_test(tests, dropout_keeps_the_fraction_asked_for);
     tcase_add_test(tests, the_step_gives_variance_one);
     tcase_add_test(tests, normals_have_the_moments_and_tails_promised);
     tcase_add_test(tests, neighbours_do_not_correlate);

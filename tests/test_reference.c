@@ -2,6 +2,7 @@
 // float64, and where the answer can be worked out by hand.
 #include "cpu/case.h"
 #include "cpu/compare.h"
+#include "cpu/dropout.h"
 #include "cpu/random.h"
 
 #include <check.h>
@@ -20,7 +21,8 @@ Suite *reference_suite(void);
 
 typedef struct setup {
     attn_problem problem;
-    float *q, *k, *v, *d_o;
+    float *q, *k, *v, *d_o, *bias; // bias and mask: NULL without
+    unsigned char *mask;
     size_t q_count, kv_count, rows;
 } setup;
 
@@ -41,16 +43,26 @@ static setup setup_of(attn_problem problem) {
     s.k = coarse_normals(s.kv_count, 1);
     s.v = coarse_normals(s.kv_count, 2);
     s.d_o = coarse_normals(s.q_count, 3);
+    if (problem.bias_heads != 0) s.bias = coarse_normals(attn_bias_elements(&problem), 4);
+    if (problem.mask_heads != 0) {
+        s.mask = malloc(attn_mask_elements(&problem) + 1);
+        attn_input_fill_scores(3, &problem, NULL, s.mask);
+    }
     return s;
 }
 
 static void setup_free(setup *s) {
-    free(s->q), free(s->k), free(s->v), free(s->d_o);
+    free(s->q), free(s->k), free(s->v), free(s->d_o), free(s->bias), free(s->mask);
+}
+
+static attn_inputs inputs_of(const setup *s) {
+    return (attn_inputs){s->q, s->k, s->v, s->d_o, s->bias, s->mask};
 }
 
 static attn_reference compute(const setup *s) {
     attn_reference reference;
-    attn_status status = attn_reference_compute(&s->problem, s->q, s->k, s->v, s->d_o, &reference);
+    const attn_inputs inputs = inputs_of(s);
+    attn_status status = attn_reference_compute(&s->problem, &inputs, &reference);
     ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
     return reference;
 }
@@ -61,7 +73,9 @@ static int same_bits(const double *a, const double *b, size_t count) {
 
 // ---- against finite differences ----------------------------------------------------------------------
 
-enum { DIFFERENTIATED = 11 };
+static const int32_t packed_queries[] = {0, 2, 2, 5}, packed_keys[] = {0, 3, 4, 6};
+
+enum { DIFFERENTIATED = 22 };
 
 static attn_problem differentiated(int i) {
     attn_problem p = attn_problem_of(5, 6, 3);
@@ -99,13 +113,57 @@ static attn_problem differentiated(int i) {
     case 10:
         p.q_len = 1, p.kv_len = 1, p.head_dim = 11;
         break;
+    case 11: // saturating for some scores, not for others
+        p.softcap = 1;
+        break;
+    case 12:
+        p.heads = 3, p.kv_heads = 3, p.alibi = 1;
+        break;
+    case 13:
+        p.batch = 2, p.heads = 4, p.kv_heads = 2;
+        p.bias_batch = 2, p.bias_heads = 4, p.bias_gradient = 1;
+        break;
+    case 14:
+        p.batch = 2, p.heads = 4, p.kv_heads = 2, p.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
+        p.bias_batch = 1, p.bias_heads = 4, p.bias_gradient = 1;
+        break;
+    case 15:
+        p.batch = 2, p.heads = 2, p.kv_heads = 2, p.bias_batch = 2, p.bias_heads = 1;
+        p.bias_gradient = 1, p.softcap = 2;
+        break;
+    case 16:
+        p.batch = 2, p.heads = 2, p.kv_heads = 1, p.mask_batch = 1, p.mask_heads = 2;
+        break;
+    case 17:
+        p.batch = 2, p.heads = 2, p.kv_heads = 1, p.dropout = 0.4f, p.dropout_seed = 11;
+        break;
+    case 18:
+        p.sequences = 3, p.q_cumulative = packed_queries, p.kv_cumulative = packed_keys;
+        p.heads = 2, p.kv_heads = 1;
+        break;
+    case 19:
+        p.sequences = 3, p.q_cumulative = packed_queries, p.kv_cumulative = packed_keys;
+        p.causal = ATTN_CAUSAL_BOTTOM_RIGHT, p.alibi = 1, p.dropout = 0.3f;
+        break;
+    case 20:
+        p.sequences = 3, p.q_cumulative = packed_queries, p.kv_cumulative = packed_keys;
+        p.causal = ATTN_CAUSAL_TOP_LEFT, p.window_left = 2, p.softcap = 3;
+        break;
+    case 21: // everything that goes together
+        p.batch = 2, p.heads = 2, p.kv_heads = 1, p.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
+        p.window_left = 4, p.softcap = 1.5f, p.alibi = 1, p.dropout = 0.2f;
+        p.bias_batch = 1, p.bias_heads = 1, p.bias_gradient = 1;
+        p.mask_batch = 2, p.mask_heads = 1;
+        break;
     }
     return p;
 }
 
 static double loss(const setup *s) { // sum(O * dO)
     attn_reference reference;
-    attn_reference_compute(&s->problem, s->q, s->k, s->v, NULL, &reference);
+    attn_inputs inputs = inputs_of(s);
+    inputs.d_o = NULL;
+    attn_reference_compute(&s->problem, &inputs, &reference);
     double sum = 0;
     for (size_t at = 0; at < s->q_count; at++) sum += reference.o[at] * s->d_o[at];
     attn_reference_free(&reference);
@@ -141,6 +199,9 @@ START_TEST(gradients_are_finite_differences) {
     check_slopes(&s, s.q, reference.dq, s.q_count, "dq");
     check_slopes(&s, s.k, reference.dk, s.kv_count, "dk");
     check_slopes(&s, s.v, reference.dv, s.kv_count, "dv");
+    ck_assert_int_eq(reference.dbias != NULL, s.problem.bias_gradient);
+    if (reference.dbias)
+        check_slopes(&s, s.bias, reference.dbias, attn_bias_elements(&s.problem), "dbias");
     attn_reference_free(&reference);
     setup_free(&s);
 }
@@ -158,18 +219,17 @@ static void check_golden(const char *folder) {
     ck_assert(golden.o && golden.lse && golden.d_o && golden.dq && golden.dk && golden.dv);
 
     attn_reference reference;
-    status = attn_reference_compute(&golden.problem, golden.q, golden.k, golden.v, golden.d_o,
-                                    &reference);
+    const attn_inputs inputs = attn_case_inputs(&golden);
+    status = attn_reference_compute(&golden.problem, &inputs, &reference);
     ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
 
     int exponent;
     const int same_scale = fabs(frexp(golden.problem.scale, &exponent)) == 0.5;
-    const float *expected[ATTN_RESULTS] = {golden.o, golden.lse, golden.dq, golden.dk, golden.dv};
+    const float *expected[] = {golden.o, golden.lse, golden.dq, golden.dk, golden.dv};
     const size_t q_count = attn_q_elements(&golden.problem);
     const size_t kv_count = attn_kv_elements(&golden.problem);
-    const size_t counts[ATTN_RESULTS] = {q_count, attn_rows(&golden.problem), q_count, kv_count,
-                                         kv_count};
-    for (int at = 0; at < ATTN_RESULTS; at++) {
+    const size_t counts[] = {q_count, attn_rows(&golden.problem), q_count, kv_count, kv_count};
+    for (int at = 0; at <= ATTN_RESULT_DV; at++) {
         const attn_result r = (attn_result)at;
         const double *got = attn_reference_result(&reference, r);
         const double slack = same_scale ? 1e-12 : attn_allowed(r, &reference.size, 0);
@@ -247,7 +307,8 @@ START_TEST(huge_scores_do_not_overflow) {
     problem.scale = 1;
     const float q[] = {1e6f}, k[] = {1, 2}, v[] = {3, 5};
     attn_reference reference;
-    ck_assert_int_eq(attn_reference_compute(&problem, q, k, v, NULL, &reference).code, ATTN_OK);
+    const attn_inputs inputs = {.q = q, .k = k, .v = v};
+    ck_assert_int_eq(attn_reference_compute(&problem, &inputs, &reference).code, ATTN_OK);
     ck_assert_double_eq(reference.o[0], 5);
     ck_assert_double_eq(reference.lse[0], 2e6);
     ck_assert_ptr_null(reference.dq);
@@ -357,11 +418,13 @@ START_TEST(scores_of_minus_infinity) {
     attn_problem problem = attn_problem_of(1, 2, 1);
     const float q[] = {1}, all[] = {-INFINITY, -INFINITY}, one[] = {-INFINITY, 2}, v[] = {3, 4};
     attn_reference reference;
-    attn_reference_compute(&problem, q, all, v, NULL, &reference);
+    attn_inputs inputs = {.q = q, .k = all, .v = v};
+    attn_reference_compute(&problem, &inputs, &reference);
     ck_assert(isnan(reference.o[0]));
     ck_assert_double_eq(reference.lse[0], -INFINITY);
     attn_reference_free(&reference);
-    attn_reference_compute(&problem, q, one, v, NULL, &reference);
+    inputs.k = one;
+    attn_reference_compute(&problem, &inputs, &reference);
     ck_assert_double_eq(reference.o[0], 4);
     ck_assert_double_eq(reference.lse[0], 2);
     attn_reference_free(&reference);
@@ -394,7 +457,8 @@ START_TEST(each_query_sees_the_keys_it_should) {
         problem.window_right = masks[t].right;
         const float q[4] = {0}, k[4] = {0}, v[4] = {1, 2, 4, 8};
         attn_reference reference;
-        attn_reference_compute(&problem, q, k, v, NULL, &reference);
+        const attn_inputs inputs = {.q = q, .k = k, .v = v};
+        attn_reference_compute(&problem, &inputs, &reference);
         const char *seen = masks[t].seen;
         for (int i = 0; i < masks[t].q_len; i++, seen++) {
             double sum = 0, keys = 0;
@@ -474,7 +538,8 @@ START_TEST(magnitudes_by_hand) {
     problem.window_left = 2;  // and not key 0, whose size must not count
     const float q[] = {-2}, k[] = {1e9f, 1, -3}, v[] = {-1e9f, 5, -7}, d_o[] = {11};
     attn_reference reference;
-    attn_reference_compute(&problem, q, k, v, d_o, &reference);
+    const attn_inputs inputs = {.q = q, .k = k, .v = v, .d_o = d_o};
+    attn_reference_compute(&problem, &inputs, &reference);
     const attn_magnitudes *size = &reference.size;
     const double p = 1 / (1 + exp(-4)), o = 5 * p - 7 * (1 - p);
     ck_assert_double_eq(size->scale, 0.5);
@@ -502,7 +567,8 @@ END_TEST
 static void check_refused(attn_problem problem, attn_code code, const char *word) {
     const float x[4] = {0};
     attn_reference reference;
-    attn_status status = attn_reference_compute(&problem, x, x, x, x, &reference);
+    const attn_inputs inputs = {.q = x, .k = x, .v = x, .d_o = x};
+    attn_status status = attn_reference_compute(&problem, &inputs, &reference);
     ck_assert_int_eq(status.code, code);
     ck_assert_msg(strstr(status.text, word) != NULL, "\"%s\" does not say %s", status.text, word);
     ck_assert(!reference.o && !reference.lse && !reference.dq && !reference.dk && !reference.dv);
@@ -515,16 +581,11 @@ START_TEST(what_it_does_not_do_is_refused) {
     problem.scale = NAN;
     check_refused(problem, ATTN_BAD_INPUT, "scale");
     problem = plain;
-    problem.dropout = 0.5f;
-    check_refused(problem, ATTN_UNSUPPORTED, attn_feature_name(ATTN_HAS_DROPOUT));
+    problem.bias_batch = problem.bias_heads = 1;
+    check_refused(problem, ATTN_BAD_INPUT, "has a bias, but its tensor is missing");
     problem = plain;
-    problem.k_stride.row = 2, problem.k_stride.head = 4, problem.k_stride.batch = 4;
-    check_refused(problem, ATTN_UNSUPPORTED, attn_feature_name(ATTN_HAS_STRIDES));
-    const int32_t lengths[] = {0, 2};
-    problem = plain;
-    problem.sequences = 1;
-    problem.q_cumulative = problem.kv_cumulative = lengths;
-    check_refused(problem, ATTN_UNSUPPORTED, attn_feature_name(ATTN_HAS_VARIABLE_LENGTHS));
+    problem.mask_batch = problem.mask_heads = 1;
+    check_refused(problem, ATTN_BAD_INPUT, "has a mask, but its tensor is missing");
 }
 END_TEST
 

@@ -2,6 +2,7 @@
 // each stage, device and family of cases. Nothing here names a chapter.
 #include "tests/test_stages.h"
 #include "tests/combinations.h"
+#include "tests/feature_cases.h"
 #include "tests/harness.h"
 #include "tests/stage_rows.h"
 
@@ -57,6 +58,17 @@ void family_sizes(const attn_loaded_stage *row, test_failures *failures) {
     double most = 1e30;
     if (is_slow_device(row)) most = 4e5;
     if (test_run.quick) most = is_slow_device(row) ? 1e4 : is_emulated(row) ? 1e5 : 3e5;
+    for (int i = 0; i < count; i++)
+        if (work_of(&cases[i].problem) <= most) prove(row, &cases[i], failures);
+}
+
+// ---- features in generated combinations, of what the stage does ----------------------------------------
+void family_features(const attn_loaded_stage *row, test_failures *failures) {
+    static test_case cases[MAX_FEATURE_CASES];
+    const int count = feature_cases_make(row->stage->features, cases);
+    double most = 1e30;
+    if (is_slow_device(row)) most = 4e5;
+    if (test_run.quick) most = is_slow_device(row) ? 5e4 : is_emulated(row) ? 2e5 : 1e30;
     for (int i = 0; i < count; i++)
         if (work_of(&cases[i].problem) <= most) prove(row, &cases[i], failures);
 }
@@ -152,7 +164,7 @@ static void prove_folder(const attn_loaded_stage *row, const char *folder,
     const attn_status status = attn_case_load(folder, &loaded);
     ck_assert_msg(status.code == ATTN_OK, "%s", status.text);
     const test_case c = {.problem = loaded.problem, .note = folder};
-    const test_input input = {loaded.q, loaded.k, loaded.v, loaded.d_o};
+    const test_input input = {loaded.q, loaded.k, loaded.v, loaded.d_o, loaded.bias, loaded.mask};
     test_prove(row, &c, &input, &loaded, failures);
     attn_case_free(&loaded);
 }
@@ -185,6 +197,7 @@ enum {
     ONLY_HOST = 8,
     ONLY_TILES = 16, // of stages whose tiles can be chosen
     ONLY_EMULATED = 32,
+    ONLY_FEATURES = 64, // of stages that do more than masks of a band and grouped heads
 };
 static const struct {
     const char *name;
@@ -192,6 +205,7 @@ static const struct {
     int where;
 } families[] = {
     {"sizes", family_sizes, 0},
+    {"features", family_features, ONLY_FEATURES},
     {"logits", family_logits, NOT_CHECK},
     {"empty problems", family_empty, 0},
     {"tile sizes", family_tiles, NOT_CHECK | ONLY_TILES},
@@ -222,6 +236,7 @@ static int runs_on(const stage_row *row, int where) {
     if (where & NOT_CHECK && check) return 0;
     if (where & NOT_QUICK_CHECK && check && test_run.quick) return 0;
     if (where & ONLY_HOST && !host) return 0;
+    if (where & ONLY_FEATURES && !(row->features & FEATURES_BEYOND_SIZES)) return 0;
     if (where & ONLY_EMULATED && !check && strcmp(row->device, "emulator") != 0) return 0;
     return !(where & ONLY_TILES) || row->features & ATTN_HAS_TILE_SIZES;
 }

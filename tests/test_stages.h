@@ -13,7 +13,7 @@ int is_slow_device(const attn_loaded_stage *row);
 test_case small_case(const attn_loaded_stage *row);
 
 // test_stages.c: right results
-test_family family_sizes, family_logits, family_empty, family_tiles, family_golden,
+test_family family_sizes, family_features, family_logits, family_empty, family_tiles, family_golden,
     family_real_input;
 // test_stages_values.c: NaN and infinity, seen and unseen
 test_family family_unseen_values, family_values_some_see, family_visible_values,

@@ -182,19 +182,27 @@ void family_large_indices(const attn_loaded_stage *row, test_failures *failures)
 // What a row says it does not do, it refuses in a sentence with its name; what makes no sense, too.
 void family_refusals(const attn_loaded_stage *row, test_failures *failures) {
     const int32_t cumulative[] = {0, 16};
-    for (unsigned bit = 1; bit <= ATTN_HAS_TILE_SIZES; bit *= 2) {
+    for (unsigned bit = 1; bit <= ATTN_LAST_FEATURE; bit *= 2) {
         test_case c = {.problem = attn_problem_of(16, 16, 8)};
         attn_problem *p = &c.problem;
         p->heads = p->kv_heads = 2;
         if (bit == ATTN_HAS_CAUSAL) p->causal = ATTN_CAUSAL_TOP_LEFT;
         if (bit == ATTN_HAS_WINDOW) p->window_right = 3;
         if (bit == ATTN_HAS_GROUPED_HEADS) p->kv_heads = 1;
-        if (bit == ATTN_HAS_STRIDES) p->v_stride.row = 64;
+        if (bit == ATTN_HAS_STRIDES) p->v_stride = (attn_stride){256, 8, 16};
         if (bit == ATTN_HAS_VARIABLE_LENGTHS)
             p->sequences = 1, p->q_cumulative = p->kv_cumulative = cumulative;
         if (bit == ATTN_HAS_DROPOUT) p->dropout = 0.5f;
         if (bit == ATTN_HAS_TILE_SIZES) p->br = p->bc = 8;
-        const attn_status status = attn_stage_supports(row->stage, p, ATTN_FORWARD);
+        if (bit == ATTN_HAS_SOFTCAP) p->softcap = 30;
+        if (bit == ATTN_HAS_ALIBI) p->alibi = 1;
+        if (bit & (ATTN_HAS_BIAS | ATTN_HAS_BIAS_GRADIENT)) p->bias_batch = p->bias_heads = 1;
+        if (bit == ATTN_HAS_BIAS_GRADIENT) p->bias_gradient = 1;
+        if (bit == ATTN_HAS_MASK) p->mask_batch = p->mask_heads = 1;
+        // A forward pass does not mind that a gradient is wanted later.
+        const attn_status status =
+            attn_stage_supports(row->stage, p,
+                                bit == ATTN_HAS_BIAS_GRADIENT ? ATTN_BACKWARD : ATTN_FORWARD);
         const int does = (row->stage->features & bit) != 0;
         failures->cases++;
         if (does) continue; // by its own supports() it may still refuse some of them

@@ -58,7 +58,10 @@ void family_causal_is_full_on_prefixes(const attn_loaded_stage *row, test_failur
         const double allowed = twice_allowed(row, &c, &input, ATTN_RESULT_O);
         for (int64_t i = 0; i < c.problem.q_len; i += 3) {
             test_case prefix = {.problem = attn_problem_of(1, i + 1, 24), .seed = 3};
-            test_input part = {input.q + i * 24, input.k, input.v, input.d_o + i * 24};
+            test_input part = {.q = input.q + i * 24,
+                               .k = input.k,
+                               .v = input.v,
+                               .d_o = input.d_o + i * 24};
             if (!test_run_stage(row, &prefix, &part, &full, failures)) continue;
             compare_floats(row, &c, ATTN_RESULT_O, causal.out.o + i * 24, full.out.o, 24, allowed,
                            "causal is full on a prefix", failures);

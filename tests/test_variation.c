@@ -87,14 +87,18 @@ START_TEST(nothing_never_differs) {
 END_TEST
 
 // ---- a run ------------------------------------------------------------------------------------------------
-// A stage whose dq is one more in the last place from run to run, where asked for; all else is the same.
+// A stage whose dq is one more in the last place from run to run, where asked for; all else is the same. It
+// knows one problem, of 3 queries, 2 keys and 4 columns, where o and do have rows of 5.
+enum { QUERIES = 3, KEYS = 2, COLUMNS = 4, O_ROW = 5 };
 static int runs_forward, runs_backward, differs;
 static uint64_t counted; // passes since the last reset
 
 static attn_status forward(const attn_problem *problem, const attn_tensors *t,
                            void *const *buffer) {
     (void)buffer;
-    memcpy(t->o, t->q, sizeof(float) * attn_q_elements(problem));
+    for (int i = 0; i < QUERIES; i++)
+        memcpy((float *)t->o + O_ROW * i, (const float *)t->q + COLUMNS * i,
+               COLUMNS * sizeof(float));
     for (size_t i = 0; i < attn_rows(problem); i++) t->lse[i] = 1;
     runs_forward++, counted++;
     return attn_ok();
@@ -104,7 +108,9 @@ static attn_status backward(const attn_problem *problem, const attn_tensors *t,
                             void *const *buffer) {
     (void)buffer;
     float *dq = t->dq;
-    memcpy(dq, t->d_o, sizeof(float) * attn_q_elements(problem));
+    for (int i = 0; i < QUERIES; i++)
+        memcpy(dq + COLUMNS * i, (const float *)t->d_o + O_ROW * i, COLUMNS * sizeof(float));
+    memcpy(t->dbias, t->bias, sizeof(float) * attn_bias_elements(problem));
     memcpy(t->dk, t->k, sizeof(float) * attn_kv_elements(problem));
     memcpy(t->dv, t->v, sizeof(float) * attn_kv_elements(problem));
     if (differs) dq[1] = after(dq[1], runs_backward);
@@ -123,14 +129,18 @@ static void traffic(attn_traffic *bytes) {
 
 static attn_run run_it(int repeats, int compared, int emulated) {
     static const attn_stage stage = {.name = "counts-runs",
+                                     .features =
+                                         ATTN_HAS_STRIDES | ATTN_HAS_BIAS | ATTN_HAS_BIAS_GRADIENT,
                                      .forward = forward,
                                      .backward = backward};
-    float q[12] = {1, 2, 3}, k[8] = {4, 5}, v[8] = {6, 7}, d_o[12] = {8, 9};
+    float q[12] = {1, 2, 3}, k[8] = {4, 5}, v[8] = {6, 7}, d_o[12] = {8, 9}, bias[6] = {10};
     attn_device device = *attn_host_device();
     attn_module module = {.device = &device};
     const attn_loaded_stage row = {&module, &stage};
-    const attn_problem problem = attn_problem_of(3, 2, 4);
-    const attn_inputs inputs = {q, k, v, d_o};
+    attn_problem problem = attn_problem_of(QUERIES, KEYS, COLUMNS);
+    problem.bias_batch = problem.bias_heads = problem.bias_gradient = 1;
+    problem.o_stride = (attn_stride){QUERIES * O_ROW, QUERIES * O_ROW, O_ROW};
+    const attn_inputs inputs = {.q = q, .k = k, .v = v, .d_o = d_o, .bias = bias};
     attn_run run;
     if (emulated) {
         device.timer_start = NULL, device.timer_stop = NULL;
@@ -147,7 +157,7 @@ START_TEST(a_stage_that_repeats_itself_is_seen_to) {
     attn_run run = run_it(200, 1, 0);
     ck_assert_int_eq(runs_forward, 200);
     ck_assert_int_eq(runs_backward, 200);
-    static const uint64_t elements[ATTN_RESULTS] = {12, 3, 12, 8, 8};
+    static const uint64_t elements[ATTN_RESULTS] = {12, 3, 12, 8, 8, 6};
     for (int r = 0; r < ATTN_RESULTS; r++) {
         ck_assert_int_eq(run.variation[r].runs, 200);
         ck_assert_uint_eq(run.variation[r].elements, elements[r]);

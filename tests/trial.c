@@ -15,20 +15,30 @@ static float *floats(size_t count) {
     return memory;
 }
 
+static test_input allocate(const attn_problem *p) {
+    const size_t q = attn_q_elements(p), kv = attn_kv_elements(p);
+    test_input input = {floats(q), floats(kv), floats(kv), floats(q), NULL, NULL};
+    if (p->bias_heads != 0) input.bias = floats(attn_bias_elements(p));
+    if (p->mask_heads != 0) input.mask = (unsigned char *)floats(attn_mask_elements(p) / 4 + 1);
+    return input;
+}
+
 test_input test_input_make(const test_case *c) {
-    const size_t q = attn_q_elements(&c->problem), kv = attn_kv_elements(&c->problem);
-    test_input input = {floats(q), floats(kv), floats(kv), floats(q)};
+    test_input input = allocate(&c->problem);
     attn_input_fill(c->kind, c->seed, &c->problem, input.q, input.k, input.v, input.d_o);
+    attn_input_fill_scores(c->seed, &c->problem, input.bias, input.mask);
     return input;
 }
 
 test_input test_input_copy(const test_input *from, const attn_problem *problem) {
     const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
-    test_input to = {floats(q), floats(kv), floats(kv), floats(q)};
+    test_input to = allocate(problem);
     memcpy(to.q, from->q, 4 * q);
     memcpy(to.k, from->k, 4 * kv);
     memcpy(to.v, from->v, 4 * kv);
     memcpy(to.d_o, from->d_o, 4 * q);
+    if (to.bias) memcpy(to.bias, from->bias, 4 * attn_bias_elements(problem));
+    if (to.mask) memcpy(to.mask, from->mask, attn_mask_elements(problem));
     return to;
 }
 
@@ -37,35 +47,51 @@ void test_input_free(test_input *input) {
     free(input->k);
     free(input->v);
     free(input->d_o);
+    free(input->bias);
+    free(input->mask);
     memset(input, 0, sizeof *input);
 }
 
 attn_inputs test_inputs(const test_input *input) {
-    attn_inputs inputs = {input->q, input->k, input->v, input->d_o};
-    return inputs;
+    return (attn_inputs){input->q, input->k, input->v, input->d_o, input->bias, input->mask};
 }
 
 // ---- saying what it was --------------------------------------------------------------------------------
+static void add(char *text, size_t size, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
 void test_case_describe(const test_case *c, const attn_loaded_stage *row, char *text, size_t size) {
     const attn_problem *p = &c->problem;
     char problem[200], knobs[400];
-    int used =
-        snprintf(knobs, sizeof knobs,
-                 "--qlen %lld --kvlen %lld --batch %lld --heads %lld --kvheads %lld --dim %lld "
-                 "--scale %.9g --kind %s --seed %llu",
-                 (long long)p->q_len, (long long)p->kv_len, (long long)p->batch,
-                 (long long)p->heads, (long long)p->kv_heads, (long long)p->head_dim, p->scale,
-                 attn_input_name(c->kind), (unsigned long long)c->seed);
-    if (p->causal == ATTN_CAUSAL_BOTTOM_RIGHT)
-        used += snprintf(knobs + used, sizeof knobs - (size_t)used, " --causal 1");
-    if (p->window_left > 0)
-        used += snprintf(knobs + used, sizeof knobs - (size_t)used, " --window %lld",
-                         (long long)p->window_left);
-    if (p->br > 0)
-        used += snprintf(knobs + used, sizeof knobs - (size_t)used, " --br %lld", (long long)p->br);
-    if (p->bc > 0)
-        snprintf(knobs + used, sizeof knobs - (size_t)used, " --bc %lld", (long long)p->bc);
-    const int more = p->causal == ATTN_CAUSAL_TOP_LEFT || p->window_right > 0 || c->note;
+    snprintf(knobs, sizeof knobs,
+             "--qlen %lld --kvlen %lld --batch %lld --heads %lld --kvheads %lld --dim %lld "
+             "--scale %.9g --kind %s --seed %llu",
+             (long long)p->q_len, (long long)p->kv_len, (long long)p->batch, (long long)p->heads,
+             (long long)p->kv_heads, (long long)p->head_dim, p->scale, attn_input_name(c->kind),
+             (unsigned long long)c->seed);
+    if (p->causal == ATTN_CAUSAL_BOTTOM_RIGHT) add(knobs, sizeof knobs, " --causal 1");
+    if (p->window_left > 0) add(knobs, sizeof knobs, " --window %lld", (long long)p->window_left);
+    if (p->br > 0) add(knobs, sizeof knobs, " --br %lld", (long long)p->br);
+    if (p->bc > 0) add(knobs, sizeof knobs, " --bc %lld", (long long)p->bc);
+    if (p->causal == ATTN_CAUSAL_TOP_LEFT) add(knobs, sizeof knobs, " --causal 1 --align top-left");
+    if (p->window_right > 0)
+        add(knobs, sizeof knobs, " --window-right %lld", (long long)p->window_right);
+    if (p->softcap > 0) add(knobs, sizeof knobs, " --softcap %.9g", p->softcap);
+    if (p->alibi) add(knobs, sizeof knobs, " --alibi 1");
+    if (p->bias_gradient) add(knobs, sizeof knobs, " --dbias 1");
+    if (p->bias_heads != 0)
+        add(knobs, sizeof knobs, " --bias %s", p->bias_heads == p->heads ? "each" : "one");
+    if (p->mask_heads != 0)
+        add(knobs, sizeof knobs, " --mask %s", p->mask_heads == p->heads ? "each" : "one");
+    if (p->dropout != 0) add(knobs, sizeof knobs, " --dropout %.9g", p->dropout);
+    // What knobs can say of the following is less than what a problem can.
+    const int more = p->sequences != 0 || p->bias_heads != 0 || p->mask_heads != 0 ||
+                     p->dropout != 0 || attn_problem_features(p) & ATTN_HAS_STRIDES || c->note;
     attn_problem_describe(p, problem, sizeof problem);
     snprintf(text, size, "%s on %s, %s%s%s: attention chapter %d --device %s %s%s",
              row->stage->name, row->module->device->kind, problem, c->note ? ", " : "",
@@ -159,6 +185,8 @@ const float *test_output(const attn_run *run, attn_result result) {
         return run->out.dk;
     case ATTN_RESULT_DV:
         return run->out.dv;
+    case ATTN_RESULT_DBIAS:
+        return run->out.dbias;
     }
     return NULL;
 }
@@ -167,6 +195,8 @@ size_t test_output_elements(const attn_problem *problem, attn_result result) {
     switch (result) {
     case ATTN_RESULT_LSE:
         return attn_rows(problem);
+    case ATTN_RESULT_DBIAS:
+        return attn_bias_elements(problem);
     case ATTN_RESULT_DK:
     case ATTN_RESULT_DV:
         return attn_kv_elements(problem);

@@ -14,7 +14,8 @@ typedef struct test_case {
 } test_case;
 
 typedef struct test_input {
-    float *q, *k, *v, *d_o; // shapes: problem.h; malloc'ed
+    float *q, *k, *v, *d_o, *bias; // shapes: problem.h; malloc'ed; NULL: the problem has none
+    unsigned char *mask;
 } test_input;
 
 test_input test_input_make(const test_case *c);

@@ -3,6 +3,7 @@
 // Absolute times say little on a machine whose clock and neighbours change from minute to minute. So
 // each round times the FMA probe and every stage in turn, each rate is divided by that of the probe
 // next to it, before a forward and after a backward pass, and the medians over the rounds are shown.
+#include "cpu/case.h"
 #include "cpu/cli/bench.h"
 #include "cpu/cli/generated.h"
 #include "cpu/fma_probe.h"
@@ -196,11 +197,9 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
                              const attn_problem *problem, int threads, text *t, int *disturbed) {
     timed_stage stage[MAX_STAGES];
     int count = 0;
-    const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
-    float *data = malloc(4 * (2 * q + 2 * kv) + 1);
-    if (!data) return attn_error(ATTN_NO_MEMORY, "no memory for q, k, v and do");
-    const attn_inputs inputs = {data, data + q, data + q + kv, data + q + 2 * kv};
-    attn_input_fill(o->input, o->seed, problem, data, data + q, data + q + kv, data + q + 2 * kv);
+    attn_case random;
+    ATTN_TRY(attn_case_random(problem, o->input, o->seed, 1, &random));
+    const attn_inputs inputs = attn_case_inputs(&random);
     for (int i = 0; i < modules->stage_count && count < MAX_STAGES; i++)
         if (strcmp(modules->stage[i].module->device->kind, "host") == 0) {
             stage[count].row = &modules->stage[i];
@@ -211,13 +210,12 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
         add_figures(t, o, problem, threads, &stage[i]);
         *disturbed |= is_disturbed(&stage[i], threads);
     }
-    free(data);
+    attn_case_free(&random);
     return attn_ok();
 }
 
 static int is_own_problem(const attn_options *o) {
-    return o->sizes_given || o->problem.causal || o->problem.window_left || o->problem.br ||
-           o->problem.bc;
+    return o->sizes_given || attn_problem_features(&o->problem) != 0;
 }
 
 static attn_status bench(const attn_options *o) {

@@ -3,6 +3,7 @@
 // The lines that begin with # say where the figures come from; a file of them can be committed. Order
 // and power confound kernels that run one after the other, so all stages take turns, round by round,
 // with a pause before each burst; a figure is the median over the rounds of the median of each burst.
+#include "cpu/case.h"
 #include "cpu/cli/bench.h"
 #include "cpu/median.h"
 #include "cpu/runner.h"
@@ -52,11 +53,8 @@ static void print_row(const attn_loaded_stage *row, const attn_problem *p, attn_
 static attn_status bench_one(const attn_modules *modules, const attn_options *o,
                              const attn_problem *problem) {
     static timing timings[ATTN_MAX_STAGES];
-    const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
-    float *data = malloc(4 * (2 * q + 2 * kv) + 1);
-    if (!data) return attn_error(ATTN_NO_MEMORY, "no memory for q, k, v and do");
-    float *k = data + q, *v = k + kv, *d_o = v + kv;
-    attn_input_fill(o->input, o->seed, problem, data, k, v, d_o);
+    attn_case random;
+    ATTN_TRY(attn_case_random(problem, o->input, o->seed, 1, &random));
     memset(timings, 0, sizeof timings);
     for (int round = -1; round < o->rounds; round++) // round -1 loads the kernels
         for (int i = 0; i < modules->stage_count; i++) {
@@ -64,7 +62,8 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
             attn_run run;
             if (strcmp(row->module->device->kind, "gpu") != 0 || timings[i].status.code != ATTN_OK)
                 continue;
-            const attn_inputs inputs = {data, k, v, row->stage->backward ? d_o : NULL};
+            attn_inputs inputs = attn_case_inputs(&random);
+            if (!row->stage->backward) inputs.d_o = NULL;
             pause_50_ms();
             timings[i].status = attn_run_stage(row, problem, &inputs, o->repeats + 1, &run);
             if (timings[i].status.code != ATTN_OK || round < 0) continue;
@@ -83,7 +82,7 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
             print_row(row, problem, (attn_pass)pass,
                       attn_median(timings[i].seconds[pass], o->rounds));
     }
-    free(data);
+    attn_case_free(&random);
     return attn_ok();
 }
 

@@ -98,24 +98,32 @@ static attn_status load_input(const attn_options *o, input *in) {
                           "INPUT=%s brings its own sizes: leave N, QLEN, KVLEN, BATCH, "
                           "HEADS, KVHEADS and DIM away",
                           o->input_folder);
+    if (attn_problem_features(knobs) & (ATTN_HAS_BIAS | ATTN_HAS_MASK | ATTN_HAS_STRIDES))
+        return attn_error(ATTN_BAD_INPUT,
+                          "INPUT=%s brings its own tensors: leave BIAS, MASK and LAYOUT away",
+                          o->input_folder);
     ATTN_TRY(attn_case_load(o->input_folder, &in->loaded));
     attn_problem *p = &in->loaded.problem;
     if (knobs->causal) p->causal = knobs->causal;
     if (knobs->window_left) p->window_left = knobs->window_left;
+    if (knobs->window_right) p->window_right = knobs->window_right;
+    if (knobs->softcap != 0) p->softcap = knobs->softcap;
+    if (knobs->alibi) p->alibi = knobs->alibi;
+    if (knobs->dropout != 0) p->dropout = knobs->dropout, p->dropout_seed = knobs->dropout_seed;
     p->br = knobs->br, p->bc = knobs->bc;
     return attn_ok();
 }
 
 static attn_status random_input(const attn_options *o, const attn_chapter *chapter, input *in) {
-    attn_case *c = &in->loaded;
-    c->problem = o->problem;
-    const size_t q = attn_q_elements(&c->problem), kv = attn_kv_elements(&c->problem);
+    const attn_problem *p = &o->problem;
+    const size_t q = attn_q_elements(p), kv = attn_kv_elements(p);
     int backward = 0;
     for (int i = 0; i < chapter->count; i++)
         if (attn_chapter_owns(chapter, chapter->row[i]) && chapter->row[i]->stage->backward)
             backward = 1;
     const uint64_t available = attn_host_device()->free_bytes();
-    const double need = 4.0 * ((backward ? 2.0 : 1.0) * (double)q + 2.0 * (double)kv);
+    const double need = 4.0 * ((backward ? 2.0 : 1.0) * (double)q + 2.0 * (double)kv) +
+                        4.0 * (double)attn_bias_elements(p) + (double)attn_mask_elements(p);
     char wanted[32], there[32];
     attn_bytes_text(need, wanted, sizeof wanted);
     attn_bytes_text((double)available, there, sizeof there);
@@ -124,12 +132,7 @@ static attn_status random_input(const attn_options *o, const attn_chapter *chapt
             ATTN_NO_MEMORY,
             "q, k and v need %s, but %s are free; try a smaller N, batch or number of heads",
             wanted, there);
-    c->q = malloc(4 * q + 1), c->k = malloc(4 * kv + 1), c->v = malloc(4 * kv + 1);
-    c->d_o = backward ? malloc(4 * q + 1) : NULL;
-    if (!c->q || !c->k || !c->v || (backward && !c->d_o))
-        return attn_error(ATTN_NO_MEMORY, "q, k and v need %s of memory", wanted);
-    attn_input_fill(o->input, o->seed, &c->problem, c->q, c->k, c->v, c->d_o);
-    return attn_ok();
+    return attn_case_random(p, o->input, o->seed, backward, &in->loaded);
 }
 
 // Asked before anything is filled or proved: a problem too large for all of the chapter's stages.
@@ -181,7 +184,7 @@ static void probe_peak(attn_measurement *m) {
 static attn_status measure(const attn_modules *modules, const attn_chapter *chapter,
                            const attn_options *o, const input *in, attn_measurement *m) {
     const attn_problem *problem = &in->loaded.problem;
-    const attn_inputs inputs = {in->loaded.q, in->loaded.k, in->loaded.v, in->loaded.d_o};
+    const attn_inputs inputs = attn_case_inputs(&in->loaded);
     const double flops = 4.0 * (double)problem->head_dim * (double)attn_score_elements(problem);
     const int checked = flops <= REFERENCE_FLOPS;
     attn_problem own_tiles = *problem;

@@ -14,7 +14,7 @@ static void add_differing(const attn_measured *m, attn_pass pass) {
     int runs = 0;
     for (int r = pass == ATTN_FORWARD ? ATTN_RESULT_O : ATTN_RESULT_DQ; r < end; r++) {
         differing += m->proof.run.variation[r].differing;
-        runs = m->proof.run.variation[r].runs;
+        if (m->proof.run.variation[r].runs > 0) runs = m->proof.run.variation[r].runs;
     }
     if (runs > 0)
         attn_table_cell(&table, "%llu", (unsigned long long)differing);

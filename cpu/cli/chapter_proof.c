@@ -78,7 +78,7 @@ static attn_status try_case(const attn_modules *modules, const attn_loaded_stage
     attn_case loaded;
     attn_trial trial;
     ATTN_TRY(attn_case_load(folder, &loaded));
-    const attn_inputs inputs = {loaded.q, loaded.k, loaded.v, loaded.d_o};
+    const attn_inputs inputs = attn_case_inputs(&loaded);
     const attn_status status = attn_trial_begin(modules, &loaded.problem, &inputs, &loaded, &trial);
     if (status.code == ATTN_OK) {
         for (int i = 0; i < row_count; i++) try_stage(rows[i], folder, &trial, count);
@@ -132,7 +132,7 @@ static attn_status try_hard(const attn_modules *modules, const attn_loaded_stage
     for (int kind = 0; kind < ATTN_INPUT_KINDS; kind++)
         for (int negative = 0; negative < 2; negative++) {
             attn_problem problem = attn_problem_of(QUERIES, KEYS, DIM);
-            const attn_inputs inputs = {q, k, v, d_o};
+            const attn_inputs inputs = {.q = q, .k = k, .v = v, .d_o = d_o};
             attn_trial trial;
             char name[64];
             tally count = {0, 0, 0};

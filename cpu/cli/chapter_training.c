@@ -126,5 +126,5 @@ void attn_print_training(const attn_chapter *chapter, const attn_measurement *m,
     for (int i = 0; i < count && naive; i++)
         if (attn_chapter_owns(chapter, shown[i]->row))
             print_price(shown[i]->row, naive, &m->problem);
-    print_longest(shown, count, &m->problem);
+    if (m->problem.sequences == 0) print_longest(shown, count, &m->problem);
 }

@@ -76,7 +76,7 @@ static void print_reports(const char *device) {
 static attn_status check_case(const attn_options *o, const attn_case *loaded, tally *count) {
     static const char *const heads[] = {"stage", "device", "result",  "worst", "allowed",
                                         "at",    "beyond", "against", "",      NULL};
-    const attn_inputs inputs = {loaded->q, loaded->k, loaded->v, loaded->d_o};
+    const attn_inputs inputs = attn_case_inputs(loaded);
     attn_trial trial;
     const int all = strcmp(o->operand, "all") == 0;
     if (!loaded->o && !loaded->lse && !loaded->dq && !loaded->dk && !loaded->dv)

@@ -55,6 +55,21 @@ static const option_row rows[] = {
     {"--scale", "X", PROBLEM, "factor on Q K^T, any finite number (1/sqrt(d))", 0},
     {"--causal", "0|1", PROBLEM, "1: query i sees key j when j <= i + kv_len - q_len", 0},
     {"--window", "W", PROBLEM, "each query sees the W keys up to its own position, 0: all", 0},
+    {"--window-right", "W", PROBLEM, "each query sees the W keys from its own position on, 0: all",
+     0},
+    {"--align", "CORNER", PROBLEM,
+     "where causal's diagonal ends, bottom-right or top-left: query i then sees keys j <= i", 0},
+    {"--lengths", "A,B,...", PROBLEM,
+     "variable lengths: queries and keys of each sequence, packed; they replace --n", 1},
+    {"--softcap", "X", PROBLEM, "scores become X tanh(score / X), 0: off", 0},
+    {"--alibi", "0|1", PROBLEM, "1: scores fall with the distance, by a slope of each head", 0},
+    {"--bias", "HOW", PROBLEM, "adds a random bias: none, one for all heads, or each its own", 0},
+    {"--dbias", "0|1", PROBLEM, "1: the bias has a gradient", 0},
+    {"--mask", "HOW", PROBLEM, "a random mask of bytes: none, one for all heads, or each its own",
+     0},
+    {"--dropout", "P", PROBLEM, "probability that a weight is dropped, 0 to below 1", 0},
+    {"--layout", "LAYOUT", PROBLEM, "in memory: bhnd, or bnhd, where heads lie within rows (bhnd)",
+     0},
     {"--br", "BR", PROBLEM, "queries a tile, for stages whose tiles can be chosen", 0},
     {"--bc", "BC", PROBLEM, "keys a tile", 0},
     {"--seed", "S", PROBLEM, "seed of the random input (1)", 0},
@@ -160,9 +175,46 @@ static attn_status parse_device(const char *text, const char **out) {
                       "--device is '%s'; it must be host, emulator, check, gpu or count", text);
 }
 
+// One of the words in `known` ("none|one|each"), as its number.
+static attn_status parse_word(const char *name, const char *text, const char *known, int *out) {
+    const size_t length = strlen(text);
+    int number = 0;
+    for (const char *word = known; word; number++) {
+        if (length > 0 && strncmp(word, text, length) == 0 &&
+            (word[length] == '|' || word[length] == 0))
+            return *out = number, attn_ok();
+        word = strchr(word, '|');
+        if (word) word++;
+    }
+    return attn_error(ATTN_BAD_INPUT, "%s is '%s'; it must be one of %s", name, text, known);
+}
+
+// "100,0,28" as cumulative lengths.
+static attn_status parse_lengths(const char *text, attn_options *o) {
+    enum { MOST = sizeof o->cumulative / sizeof o->cumulative[0] - 1 };
+    int64_t total = 0, count = 0;
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        const long long length = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
+        if (length < 0 || length >= 1 << 30 || (*end != ',' && *end != 0) || count == MOST)
+            return attn_error(ATTN_BAD_INPUT,
+                              "--lengths (LENGTHS) is '%.80s'; it must be up to %d whole numbers "
+                              "below 2^30 with commas between, like 100,0,28",
+                              text, (int)MOST);
+        total += length;
+        if (total >= 1 << 30)
+            return attn_error(ATTN_BAD_INPUT, "--lengths (LENGTHS) adds up to 2^30 or more");
+        o->cumulative[++count] = (int32_t)total;
+        if (*end == 0) break;
+        at = end;
+    }
+    o->problem.sequences = count;
+    return attn_ok();
+}
+
 typedef struct raw_knobs { // before defaults depend on each other
     int64_t n, q_len, kv_len, kv_heads, causal;
-    int scale_given;
+    int scale_given, top_left, bias, mask, rows_outside;
 } raw_knobs;
 
 static attn_status set_option(const char *name, const char *value, attn_options *o,
@@ -181,6 +233,22 @@ static attn_status set_option(const char *name, const char *value, attn_options 
     if (IS("--scale")) return raw->scale_given = 1, parse_real("--scale (SCALE)", value, &p->scale);
     if (IS("--causal")) return parse_whole("--causal (CAUSAL)", value, 0, 1, &raw->causal);
     if (IS("--window")) return parse_whole("--window (WINDOW)", value, 0, any, &p->window_left);
+    if (IS("--window-right"))
+        return parse_whole("--window-right (WINDOWRIGHT)", value, 0, any, &p->window_right);
+    if (IS("--align"))
+        return parse_word("--align (ALIGN)", value, "bottom-right|top-left", &raw->top_left);
+    if (IS("--lengths")) return parse_lengths(value, o);
+    if (IS("--softcap")) return parse_real("--softcap (SOFTCAP)", value, &p->softcap);
+    if (IS("--dropout")) return parse_real("--dropout (DROPOUT)", value, &p->dropout);
+    if (IS("--alibi") || IS("--dbias")) {
+        ATTN_TRY(parse_whole(IS("--alibi") ? "--alibi (ALIBI)" : "--dbias (DBIAS)", value, 0, 1,
+                             &number));
+        return *(IS("--alibi") ? &p->alibi : &p->bias_gradient) = (int)number, attn_ok();
+    }
+    if (IS("--bias")) return parse_word("--bias (BIAS)", value, "none|one|each", &raw->bias);
+    if (IS("--mask")) return parse_word("--mask (MASK)", value, "none|one|each", &raw->mask);
+    if (IS("--layout"))
+        return parse_word("--layout (LAYOUT)", value, "bhnd|bnhd", &raw->rows_outside);
     if (IS("--br")) return parse_whole("--br (BR)", value, 1, any, &p->br);
     if (IS("--bc")) return parse_whole("--bc (BC)", value, 1, any, &p->bc);
     if (IS("--seed")) {
@@ -221,6 +289,24 @@ static attn_status finish_problem(attn_options *o, const raw_knobs *raw) {
     p->kv_len = raw->kv_len != INT64_MIN ? raw->kv_len : raw->n;
     p->kv_heads = raw->kv_heads != INT64_MIN ? raw->kv_heads : p->heads;
     p->causal = raw->causal ? ATTN_CAUSAL_BOTTOM_RIGHT : ATTN_CAUSAL_OFF;
+    if (raw->top_left && !raw->causal)
+        return attn_error(ATTN_BAD_INPUT, "--align top-left says where the diagonal of --causal 1 "
+                                          "ends; without it there is none");
+    if (raw->top_left) p->causal = ATTN_CAUSAL_TOP_LEFT;
+    if (p->sequences != 0) {
+        p->q_cumulative = p->kv_cumulative = o->cumulative;
+        p->q_len = p->kv_len = o->cumulative[p->sequences];
+    }
+    if (raw->bias) p->bias_batch = raw->bias == 1 ? 1 : p->batch;
+    if (raw->bias) p->bias_heads = raw->bias == 1 ? 1 : p->heads;
+    if (raw->mask) p->mask_batch = raw->mask == 1 ? 1 : p->batch;
+    if (raw->mask) p->mask_heads = raw->mask == 1 ? 1 : p->heads;
+    p->dropout_seed = o->seed;
+    if (raw->rows_outside) {
+        const int64_t d = p->head_dim, row = p->heads * d, kv_row = p->kv_heads * d;
+        p->q_stride = p->o_stride = (attn_stride){p->q_len * row, d, row};
+        p->k_stride = p->v_stride = (attn_stride){p->kv_len * kv_row, d, kv_row};
+    }
     // As in a case's `window`: the W keys up to the query's own. Without CAUSAL=1 later keys are seen.
     if (!raw->scale_given) p->scale = attn_default_scale(p->head_dim);
     if (o->most_n && o->most_n < p->kv_len)
@@ -248,7 +334,7 @@ attn_status attn_options_parse(attn_command command, int argc, char **argv, attn
     o->problem = attn_problem_of(1024, 1024, 64);
     o->problem.heads = 4;
     o->seed = 1, o->repeats = 5, o->rounds = 7, o->counted_n = INT64_MAX;
-    raw_knobs raw = {1024, INT64_MIN, INT64_MIN, INT64_MIN, 0, 0};
+    raw_knobs raw = {.n = 1024, .q_len = INT64_MIN, .kv_len = INT64_MIN, .kv_heads = INT64_MIN};
     uint64_t given = 0; // a bit for each of rows[]
     for (int i = 2; i < argc; i++) {
         const option_row *row = NULL;

@@ -22,8 +22,9 @@ typedef struct attn_options {
     const char
         *device; // "host", "emulator", "check", "gpu", "count"; NULL: the command's own choice
 
-    attn_problem problem; // from the knobs; B=1 H=4 N=1024 d=64 where they are silent
-    int sizes_given;      // 1: some size was set, not only left at its default
+    attn_problem problem;   // from the knobs; B=1 H=4 N=1024 d=64 where they are silent
+    int32_t cumulative[65]; // the problem's, when --lengths is given
+    int sizes_given;        // 1: some size was set, not only left at its default
     uint64_t seed;
     attn_input_kind input;
 

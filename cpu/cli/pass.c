@@ -2,11 +2,11 @@
 //
 // Nothing else runs on the GPU after the L2 is emptied, so what a profiler sees from there on is that
 // pass. Results are not compared with anything here: `attention chapter` proves them.
+#include "cpu/case.h"
 #include "cpu/cli/commands.h"
 #include "cpu/runner.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static attn_status find_stage(const attn_options *o, const attn_loaded_stage **row) {
@@ -25,10 +25,9 @@ static attn_status find_stage(const attn_options *o, const attn_loaded_stage **r
     return attn_ok();
 }
 
-static attn_status run_pass(const attn_options *o, const float *data) {
+static attn_status run_pass(const attn_options *o, const attn_case *random) {
     const attn_loaded_stage *row = NULL;
-    const size_t q = attn_q_elements(&o->problem), kv = attn_kv_elements(&o->problem);
-    const attn_inputs inputs = {data, data + q, data + q + kv, data + q + 2 * kv};
+    const attn_inputs inputs = attn_case_inputs(random);
     char problem[160];
     attn_run run;
     ATTN_TRY(find_stage(o, &row));
@@ -48,12 +47,10 @@ static attn_status run_pass(const attn_options *o, const float *data) {
 }
 
 int attn_command_pass(const attn_options *o) {
-    const size_t q = attn_q_elements(&o->problem), kv = attn_kv_elements(&o->problem);
-    float *data = malloc(4 * (2 * q + 2 * kv) + 1);
-    if (!data) return attn_complain(attn_error(ATTN_NO_MEMORY, "no memory for q, k, v and do"));
-    attn_input_fill(o->input, o->seed, &o->problem, data, data + q, data + q + kv,
-                    data + q + 2 * kv);
-    const attn_status status = run_pass(o, data);
-    free(data);
+    attn_case random;
+    attn_status status = attn_case_random(&o->problem, o->input, o->seed, 1, &random);
+    if (status.code != ATTN_OK) return attn_complain(status);
+    status = run_pass(o, &random);
+    attn_case_free(&random);
     return attn_complain(status);
 }

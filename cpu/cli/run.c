@@ -53,7 +53,7 @@ static attn_status choose_stage(const attn_modules *modules, const attn_options 
 static attn_status run_case(const attn_options *o, const attn_case *loaded) {
     static attn_modules modules;
     const attn_loaded_stage *row = NULL;
-    const attn_inputs inputs = {loaded->q, loaded->k, loaded->v, loaded->d_o};
+    const attn_inputs inputs = attn_case_inputs(loaded);
     attn_run run;
     ATTN_TRY(attn_load_devices(o->device, &modules));
     ATTN_TRY(choose_stage(&modules, o, &loaded->problem, loaded->d_o ? ATTN_BACKWARD : ATTN_FORWARD,
@@ -61,12 +61,12 @@ static attn_status run_case(const attn_options *o, const attn_case *loaded) {
     ATTN_TRY(attn_run_stage(row, &loaded->problem, &inputs, 1, &run));
     const attn_status status =
         attn_case_save_output(o->out_folder, &loaded->problem, run.out.o, run.out.lse, run.out.dq,
-                              run.out.dk, run.out.dv);
+                              run.out.dk, run.out.dv, run.out.dbias);
     attn_run_free(&run);
     if (status.code == ATTN_OK)
-        printf("%s on %s: wrote o.npy, lse.npy%s to %s\n", row->stage->name,
+        printf("%s on %s: wrote o.npy, lse.npy%s%s to %s\n", row->stage->name,
                row->module->device->kind, loaded->d_o ? ", dq.npy, dk.npy, dv.npy" : "",
-               o->out_folder);
+               loaded->d_o && loaded->problem.bias_gradient ? ", dbias.npy" : "", o->out_folder);
     return status;
 }
 

@@ -3,6 +3,7 @@
 // The count comes from the emulator or from the counting build on a GPU, and must be the formula's, tensor
 // by tensor; else the exit status is 1. What reaches DRAM is modelled by the emulator; on a GPU only a
 // profiler can tell (make ncu).
+#include "cpu/case.h"
 #include "cpu/cli/commands.h"
 #include "cpu/cli/table.h"
 #include "cpu/memory.h"
@@ -31,14 +32,12 @@ static attn_status measure(const attn_options *o, const attn_loaded_stage *row,
     m->model = attn_model_bytes(row->stage, problem, o->pass);
     if (problem->kv_len > o->counted_n) return attn_ok();
 
-    const size_t q = attn_q_elements(problem), kv = attn_kv_elements(problem);
-    float *data = malloc(4 * (2 * q + 2 * kv) + 1);
-    if (!data) return attn_error(ATTN_NO_MEMORY, "no memory for q, k, v and do");
-    const attn_inputs inputs = {data, data + q, data + q + kv, data + q + 2 * kv};
-    attn_input_fill(o->input, o->seed, problem, data, data + q, data + q + kv, data + q + 2 * kv);
+    attn_case random;
+    ATTN_TRY(attn_case_random(problem, o->input, o->seed, 1, &random));
+    const attn_inputs inputs = attn_case_inputs(&random);
     attn_run run;
     const attn_status status = attn_run_cold(row, problem, &inputs, o->pass, &run);
-    free(data);
+    attn_case_free(&random);
     if (status.code != ATTN_OK) return status;
     m->has_count = 1, m->counted = run.traffic[o->pass];
     m->has_dram = run.modelled, m->dram = run.dram[o->pass];

@@ -14,7 +14,7 @@ import math
 import random
 import sys
 
-ABI = 4
+ABI = 5
 FORWARD, BACKWARD = 0, 1
 FLOAT = 4  # bytes
 pointer = c.c_void_p
@@ -37,13 +37,17 @@ class Problem(c.Structure):
         + [(name, Stride) for name in ("q_stride", "k_stride", "v_stride", "o_stride")]
         + [("sequences", c.c_int64), ("q_cumulative", pointer), ("kv_cumulative", pointer)]
         + [("dropout", c.c_float), ("dropout_seed", c.c_uint64), ("dropout_offset", c.c_uint64)]
+        + [("softcap", c.c_float), ("alibi", c.c_int)]
+        + [("bias_batch", c.c_int64), ("bias_heads", c.c_int64), ("bias_gradient", c.c_int)]
+        + [("mask_batch", c.c_int64), ("mask_heads", c.c_int64)]
         + [("br", c.c_int64), ("bc", c.c_int64)]
     )
 
 
 class Tensors(c.Structure):
     NAMES = ("q", "k", "v", "o", "lse", "do", "dq", "dk", "dv")
-    _fields_ = [(name, pointer) for name in NAMES]
+    OPTIONAL = ("bias", "mask", "q_cumulative", "kv_cumulative", "dbias")
+    _fields_ = [(name, pointer) for name in NAMES + OPTIONAL]
 
 
 class Buffer(c.Structure):

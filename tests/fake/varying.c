@@ -12,9 +12,10 @@ static void round_to(float *to, const double *from, size_t count) {
 
 static attn_status forward(const attn_problem *problem, const attn_tensors *t,
                            void *const *buffer) {
+    const attn_inputs inputs = {.q = t->q, .k = t->k, .v = t->v};
     attn_reference reference;
     (void)buffer;
-    ATTN_TRY(attn_reference_compute(problem, t->q, t->k, t->v, NULL, &reference));
+    ATTN_TRY(attn_reference_compute(problem, &inputs, &reference));
     round_to(t->o, reference.o, attn_q_elements(problem));
     round_to(t->lse, reference.lse, attn_rows(problem));
     attn_reference_free(&reference);
@@ -24,9 +25,10 @@ static attn_status forward(const attn_problem *problem, const attn_tensors *t,
 static attn_status backward(const attn_problem *problem, const attn_tensors *t,
                             void *const *buffer) {
     static unsigned runs;
+    const attn_inputs inputs = {.q = t->q, .k = t->k, .v = t->v, .d_o = t->d_o};
     attn_reference reference;
     (void)buffer;
-    ATTN_TRY(attn_reference_compute(problem, t->q, t->k, t->v, t->d_o, &reference));
+    ATTN_TRY(attn_reference_compute(problem, &inputs, &reference));
     round_to(t->dq, reference.dq, attn_q_elements(problem));
     round_to(t->dk, reference.dk, attn_kv_elements(problem));
     round_to(t->dv, reference.dv, attn_kv_elements(problem));
