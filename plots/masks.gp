@@ -8,7 +8,7 @@ masks = "'causal=0 window=0' 'causal=1 window=0' 'causal=1 window=" . WINDOW . "
 mask_colour(i) = i == 1 ? VERMILION : i == 2 ? BLUE : GREEN
 mask_name(i) = i == 1 ? "no mask" : i == 2 ? "causal" : sprintf("causal, window %d", WINDOW)
 
-set label 900 title("A mask's bytes and time against sequence length, fp32, 16 heads, d = 64")
+set label 900 title("A mask’s bytes and time against sequence length, fp32, 16 heads, d = 64")
 set label 901 "Recorded on " . machine . " (" . data . "). Solid: forward, dashed: backward."
 set label 902 "A causal mask halves both, and both keep their slope of 2. A window makes them linear in N. Bytes are asked of device memory, by the closed forms."
 set label 903 "Where N is short the lines bend: tiles on an edge are whole tiles' work, and 16 heads are few blocks."
@@ -19,7 +19,7 @@ set xtics (1024, "" 2048, 4096, "" 8192, 16384)
 set xlabel "sequence length N" offset 0,below
 set multiplot
 do for [panel = 1:2] {
-    set lmargin at screen panel == 1 ? 0.09 : 0.50; set rmargin at screen panel == 1 ? 0.42 : 0.83
+    set lmargin at screen panel == 1 ? 0.115 : 0.51; set rmargin at screen panel == 1 ? 0.42 : 0.83
     SHOW = panel == 1 ? "kv_len model_read_bytes+model_written_bytes" : "kv_len ms"
     if (panel == 1) { eval(bytes_tics); set ylabel "bytes read and written" offset right,0; set yrange [1e7:1e12] }
     if (panel == 2) { set ytics ("0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10, "100" 100); set ylabel "time, ms"; set yrange [0.02:200] }

@@ -7,10 +7,10 @@ BEGIN {
 
     print "| | `q-outer` (v1, FlashAttention-2's order) | `kv-outer` (v2, FlashAttention's) | times |"
     print "|---|---:|---:|---:|"
-    print_bytes("bytes asked for, GB, at equal tiles of 64 × 64 (`q-outer-plain`)", \
+    print_bytes("bytes asked for, GB, with an outer tile of 64 in both (`q-outer-plain`: 64 queries; `kv-outer`: 64 keys)", \
         need(STAGES, plain where, "model_read_bytes"), need(STAGES, plain where, "model_written_bytes"), \
         need(STAGES, kv where, "model_read_bytes"), need(STAGES, kv where, "model_written_bytes"))
-    print_bytes("... with `q-outer`'s own tiles, 128 × 64", \
+    print_bytes("... with the same tiles in both, 128 queries × 64 keys (`q-outer`)", \
         need(STAGES, q where, "model_read_bytes"), need(STAGES, q where, "model_written_bytes"), \
         need(STAGES, kv where, "model_read_bytes"), need(STAGES, kv where, "model_written_bytes"))
     print_bytes("DRAM bytes, GB, counted by Nsight Compute", \
