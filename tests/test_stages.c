@@ -216,6 +216,7 @@ static const struct {
     {"values queries see", family_visible_values, NOT_CHECK},
     {"rows without keys", family_rows_without_keys, 0},
     {"scores all minus infinity", family_scores_all_minus_infinity, 0},
+    {"far scores", family_far_scores, 0},
     {"guarded memory", family_guarded_memory, ONLY_HOST},
     {"inputs unchanged", family_inputs_unchanged, 0},
     {"repeatable", family_repeatable, 0},

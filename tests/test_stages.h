@@ -17,7 +17,7 @@ test_family family_sizes, family_features, family_logits, family_empty, family_t
     family_real_input;
 // test_stages_values.c: NaN and infinity, seen and unseen
 test_family family_unseen_values, family_values_some_see, family_visible_values,
-    family_rows_without_keys, family_scores_all_minus_infinity;
+    family_rows_without_keys, family_scores_all_minus_infinity, family_far_scores;
 // test_stages_conduct.c: memory, repeatability, bytes
 test_family family_guarded_memory, family_inputs_unchanged, family_repeatable, family_threads,
     family_extra_memory, family_large_indices, family_refusals;

@@ -222,6 +222,35 @@ static void prove_minus_infinity(const attn_loaded_stage *row, int64_t keys,
     test_input_free(&input);
 }
 
+// ---- scores so large that rounding moves them by more than e^x can bear ---------------------------------
+// What they come out at says little, but it is a mean of V, with a finite L.
+void family_far_scores(const attn_loaded_stage *row, test_failures *failures) {
+    static const float factors[] = {1e8f, 1e10f, -1e10f, 1e20f, 1e30f};
+    for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+        test_case c = small_case(row);
+        c.note = "far scores", c.seed = 7 + f;
+        c.problem.batch = 1, c.problem.causal = ATTN_CAUSAL_OFF;
+        c.problem.scale *= factors[f];
+        test_input input = test_input_make(&c);
+        attn_run run;
+        float most = 0;
+        for (size_t n = 0; n < attn_kv_elements(&c.problem); n++)
+            most = fmaxf(most, fabsf(input.v[n]));
+        failures->cases++;
+        if (test_run_stage(row, &c, &input, &run, failures)) {
+            for (size_t n = 0; n < attn_q_elements(&c.problem); n++) {
+                const float o = run.out.o[n], lse = run.out.lse[n / (size_t)c.problem.head_dim];
+                if (fabsf(o) <= 1.0001f * most && isfinite(lse)) continue;
+                test_failed(failures, row, &c, "scale %g, o[%zu] is %g, its lse %g",
+                            (double)c.problem.scale, n, o, lse);
+                break;
+            }
+            attn_run_free(&run);
+        }
+        test_input_free(&input);
+    }
+}
+
 void family_scores_all_minus_infinity(const attn_loaded_stage *row, test_failures *failures) {
     const int64_t keys = small_case(row).problem.kv_len;
     prove_minus_infinity(row, keys, failures);

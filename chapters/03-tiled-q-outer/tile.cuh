@@ -269,6 +269,7 @@ __device__ __forceinline__ void tile_rows_begin(tile_rows &rows) {
 template <int D>
 __device__ __forceinline__ void tile_softmax(float (&s)[8][8], float factor, tile_rows &rows,
                                              float (&o)[8][8]) {
+    bool far = false;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         float largest = s[i][0];
@@ -277,18 +278,33 @@ __device__ __forceinline__ void tile_softmax(float (&s)[8][8], float factor, til
         // fmaxf passes over NaN, but the weight of a NaN is NaN.
         const float m = fmaxf(rows.m[i], tile_row_max<D>(largest) * factor);
         // Scores that are all minus infinity have no maximum to subtract: (-inf) - (-inf) is NaN.
-        const float shift = m == -INFINITY ? 0 : m;
-        const float alpha = tile_exp2(rows.m[i] - shift);
+        const float alpha = tile_exp2(rows.m[i] - (m == -INFINITY ? 0 : m));
+        rows.m[i] = m;
+        rows.l[i] *= alpha;
+#pragma unroll
+        for (int c = 0; c < 8; c++) o[i][c] *= alpha;
+        far |= fabsf(m) > 0x1p24f && m != -INFINITY;
+    }
+    // s * factor - m in one instruction has the product unrounded, and m is rounded: the largest score's
+    // weight is then not 1 but 2 to the power of that rounding. This cancels in O / l, unless m is so large
+    // that the power overflows. So products of large scores are rounded, too.
+    if (far) {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+#pragma unroll
+            for (int j = 0; j < 8; j++) s[i][j] *= factor;
+        factor = 1;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const float shift = rows.m[i] == -INFINITY ? 0 : rows.m[i];
         float sum = 0;
 #pragma unroll
         for (int j = 0; j < 8; j++) {
             s[i][j] = tile_exp2(fmaf(s[i][j], factor, -shift));
             sum += s[i][j];
         }
-        rows.m[i] = m;
-        rows.l[i] = rows.l[i] * alpha + sum;
-#pragma unroll
-        for (int c = 0; c < 8; c++) o[i][c] *= alpha;
+        rows.l[i] += sum;
     }
 }
 
