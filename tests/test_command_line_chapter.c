@@ -1,5 +1,6 @@
 // test_command_line_chapter.c -- attention chapter: what it prints, what it never prints, and what it says of a
 // chapter that is broken or not there.
+#include "cpu/growth.h"
 #include "cpu/modules.h"
 #include "tests/harness.h"
 #include "tests/program.h"
@@ -49,6 +50,51 @@ START_TEST(emulated_time_is_never_shown) {
 }
 END_TEST
 
+// ---- how bytes grow ---------------------------------------------------------------------------------
+static attn_modules modules; // too large for a stack
+
+static void law_is(const char *stage, const attn_problem *p, attn_pass pass, attn_amount what,
+                   attn_growth expected) {
+    const attn_loaded_stage *row = attn_find_stage(&modules, stage, "emulator");
+    ck_assert_msg(row != NULL, "no %s", stage);
+    const attn_growth law = attn_growth_of(row->stage, p, pass, what);
+    ck_assert_msg(law == expected, "%s, pass %d, amount %d, N=%lld d=%lld: law %d, not %d", stage,
+                  (int)pass, (int)what, (long long)p->kv_len, (long long)p->head_dim, (int)law,
+                  (int)expected);
+}
+
+START_TEST(the_law_of_growth_is_that_of_long_sequences) {
+    static const int dims[] = {16, 32, 64, 100, 128, 256};
+    if (!is_built("emulator")) return test_skip("command_line: growth", "no emulator is built");
+    ck_assert_int_eq(attn_modules_load("emulator", &modules).code, ATTN_OK);
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        const int d = dims[i];
+        for (int n = 1000; n < 3000; n += 900) { // 1000, 1900, 2800
+            attn_problem p = attn_problem_of(n, n, d);
+            p.heads = p.kv_heads = 2;
+            law_is("naive", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_SQUARE);
+            law_is("naive", &p, ATTN_FORWARD, ATTN_EXTRA_BYTES, ATTN_GROWTH_SQUARE);
+            law_is("q-outer", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_SQUARE);
+            law_is("kv-outer", &p, ATTN_FORWARD, ATTN_EXTRA_BYTES, ATTN_GROWTH_LINEAR);
+            p.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
+            for (int pass = 0; pass < 2; pass++)
+                law_is("masked", &p, (attn_pass)pass, ATTN_READ_BYTES, ATTN_GROWTH_SQUARE);
+            p.window_left = i % 2 ? 256 : 5000; // longer than the rows of the problem, too
+            for (int pass = 0; pass < 2; pass++)
+                law_is("masked", &p, (attn_pass)pass, ATTN_READ_BYTES, ATTN_GROWTH_LINEAR);
+        }
+    }
+    // Its slices become fewer as the queries become more, until there is one and no extra memory.
+    attn_problem p = attn_problem_of(1024, 1024, 64);
+    law_is("kv-split", &p, ATTN_FORWARD, ATTN_EXTRA_BYTES, ATTN_GROWTH_UNKNOWN);
+    p.kv_heads = p.heads = 8;
+    law_is("kv-split", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_UNKNOWN);
+    // As long as a problem may be: there is no farther.
+    p.q_len = p.kv_len = INT32_MAX - 1;
+    law_is("q-outer", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_UNKNOWN);
+}
+END_TEST
+
 // ---- a chapter that is broken --------------------------------------------------------------------------
 START_TEST(a_broken_chapter_fails) {
     char modules[4300], own[4300];
@@ -86,6 +132,7 @@ TCase *chapter_tests(void) {
     TCase *tests = tcase_create("chapter");
     tcase_add_test(tests, a_chapter_passes);
     tcase_add_test(tests, emulated_time_is_never_shown);
+    tcase_add_test(tests, the_law_of_growth_is_that_of_long_sequences);
     tcase_add_test(tests, a_broken_chapter_fails);
     tcase_add_test(tests, a_folder_without_modules_is_said);
     tcase_set_timeout(tests, 300);
