@@ -8,6 +8,7 @@
 #include "tests/test_command_line.h"
 
 #include <ctype.h>
+#include <unistd.h>
 
 START_TEST(a_chapter_passes) {
     if (test_run.quick) return test_skip("command_line: a chapter passes", "it takes ten seconds");
@@ -16,6 +17,18 @@ START_TEST(a_chapter_passes) {
         0,
         "Chapter 1|B=1 H=2 N=40 d=16 fp32|naive|max error|allowed|PASS|golden cases|make chapter1",
         "");
+}
+END_TEST
+
+START_TEST(what_a_mask_changes_is_said) {
+    if (!is_built("emulator")) return test_skip("command_line: masks", "no emulator is built");
+    run("chapter", "6", "--qlen", "10", "--kvlen", "30", "--causal", "1", "--device", "emulator",
+        NULL);
+    expect(0, "6 masked backward, N 1024 -> 2048: read x 3.|(grows with N^2)", "");
+    if (access("plots/recorded/h200-masks.csv", R_OK) == 0)
+        expect(0, " causal window 256 | causal window 1024 |d=64 causal  ", "");
+    ck_assert_ptr_null(strstr(got.out, "window 0"));
+    ck_assert_ptr_null(strstr(got.out, "(grows with N),"));
 }
 END_TEST
 
@@ -131,6 +144,7 @@ END_TEST
 TCase *chapter_tests(void) {
     TCase *tests = tcase_create("chapter");
     tcase_add_test(tests, a_chapter_passes);
+    tcase_add_test(tests, what_a_mask_changes_is_said);
     tcase_add_test(tests, emulated_time_is_never_shown);
     tcase_add_test(tests, the_law_of_growth_is_that_of_long_sequences);
     tcase_add_test(tests, a_broken_chapter_fails);
