@@ -101,9 +101,9 @@ $(BUILD)/obj/cpu/reference.c.o: EXTRA := -ffp-contract=off
 # So are the random numbers', which are the same on every machine.
 $(BUILD)/obj/cpu/random.c.o $(BUILD)/obj/cpu/input.c.o: EXTRA := -ffp-contract=off
 
+# To a name of its own first: another make in this folder may be linking the old one.
 $(library): $(call objects,$(library_sources))
-	@rm -f $@
-	$(quiet)ar rcs $@ $^
+	$(quiet)part=$@.$$$$; rm -f $$part && ar rcs $$part $^ && mv -f $$part $@ || { rm -f $$part; exit 1; }
 
 $(program): $(call objects,$(wildcard cpu/cli/*.c)) $(library)
 	$(call say,link,$@)
