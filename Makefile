@@ -20,7 +20,7 @@ environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
 knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
 unknown_knobs := $(filter-out $(knobs),$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v))))
 ifneq ($(strip $(unknown_knobs)),)
-$(error there is no knob $(firstword $(unknown_knobs)): it would change nothing; there are $(problem_knobs) $(run_knobs) $(build_knobs))
+$(error there is no knob $(firstword $(unknown_knobs)): it would change nothing; there are $(problem_knobs) $(run_knobs) $(build_knobs) EMULATED_GPU, and those that begin with ATTENTION_ OMP_ CUDA_)
 endif
 
 # ---- deps first ---------------------------------------------------------------------------------------
@@ -101,9 +101,9 @@ $(BUILD)/obj/cpu/reference.c.o: EXTRA := -ffp-contract=off
 # So are the random numbers', which are the same on every machine.
 $(BUILD)/obj/cpu/random.c.o $(BUILD)/obj/cpu/input.c.o: EXTRA := -ffp-contract=off
 
+# To a name of its own first: another make in this folder may be linking the old one.
 $(library): $(call objects,$(library_sources))
-	@rm -f $@
-	$(quiet)ar rcs $@ $^
+	$(quiet)part=$@.$$$$; rm -f $$part && ar rcs $$part $^ && mv -f $$part $@ || { rm -f $$part; exit 1; }
 
 $(program): $(call objects,$(wildcard cpu/cli/*.c)) $(library)
 	$(call say,link,$@)
@@ -212,6 +212,7 @@ help: ## this list
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 ALIGN=top-left WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1' \
 	    '  MASK=one|each DROPOUT= LAYOUT=bnhd DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1. Example: make chapter1 N=2048 CAUSAL=1' \
+    '  The GPU that the emulator stands for: EMULATED_GPU=H100 (the default), A100, T4 ...; a wrong name is told all' \
     '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters

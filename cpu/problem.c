@@ -327,7 +327,9 @@ void attn_problem_describe(const attn_problem *p, char *text, size_t size) {
     APPEND(" d=%lld fp32", (long long)p->head_dim);
     if (p->causal == ATTN_CAUSAL_BOTTOM_RIGHT) APPEND(" causal");
     if (p->causal == ATTN_CAUSAL_TOP_LEFT) APPEND(" causal (top-left)");
-    if (p->window_left != 0) APPEND(" window %lld left", (long long)p->window_left);
+    // The usual window looks back; sides are named where the other is asked for.
+    if (p->window_left != 0)
+        APPEND(" window %lld%s", (long long)p->window_left, p->window_right != 0 ? " left" : "");
     if (p->window_right != 0) APPEND(" window %lld right", (long long)p->window_right);
     if (p->sequences != 0) APPEND(" in %lld sequences", (long long)p->sequences);
     if (attn_problem_features(p) & ATTN_HAS_STRIDES) APPEND(" strided");

@@ -53,6 +53,32 @@ START_TEST(tiles_are_compared) {
 }
 END_TEST
 
+// Refused before anything runs, and with advice only where there is a choice.
+START_TEST(what_does_not_fit_the_gpu_is_refused) {
+    static const char *const fixed[] = {"q-outer",  "kv-outer",         "kv-grid",
+                                        "kv-split", "recompute-atomic", "masked"};
+    if (!is_built("emulator")) return test_skip("command_line: fit", "there is no emulator");
+    setenv("EMULATED_GPU", "T4", 1);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        run("pass", fixed[i], "--n", "64", "--dim", "64", "--device", "emulator", NULL);
+        expect_refused("head_dim 64|bytes of shared memory, and this GPU gives it 65536");
+        ck_assert_ptr_null(strstr(got.err, "smaller"));
+        ck_assert_ptr_null(strstr(got.err, "FAIL"));
+    }
+    run("pass", "q-outer-plain", "--n", "64", "--dim", "64", "--device", "emulator", NULL);
+    expect_refused("64 x 64|69632 bytes|65536|smaller BR or BC");
+    run("pass", "q-outer-plain", "--n", "64", "--dim", "64", "--br", "32", "--device", "emulator",
+        NULL);
+    expect(0, "", "");
+    run("chapter", "4", "--n", "64", "--device", "emulator", NULL);
+    expect(2, "", "kv-outer needs");
+    ck_assert_ptr_null(strstr(got.err, "FAIL"));
+    setenv("EMULATED_GPU", "L4", 1); // 99 KB
+    run("pass", "q-outer", "--n", "64", "--dim", "64", "--device", "emulator", NULL);
+    expect(0, "", "");
+}
+END_TEST
+
 // What the pictures in plots/ are drawn from is what the program says today. Only from N=1024 on does
 // naive leave the L2, and its DRAM bytes depend on the kernel's order; that takes seconds.
 START_TEST(plots_data_is_what_the_program_writes) {
@@ -134,6 +160,7 @@ TCase *bytes_tests(void) {
     TCase *tests = tcase_create("bytes");
     tcase_add_test(tests, traffic_counts_and_models);
     tcase_add_test(tests, tiles_are_compared);
+    tcase_add_test(tests, what_does_not_fit_the_gpu_is_refused);
     tcase_add_test(tests, plots_data_is_what_the_program_writes);
     tcase_add_test(tests, heads_that_do_not_divide_evenly_on_a_small_gpu);
     tcase_add_test(tests, traffic_does_not_end_before_it_starts);

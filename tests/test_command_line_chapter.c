@@ -1,5 +1,6 @@
 // test_command_line_chapter.c -- attention chapter: what it prints, what it never prints, and what it says of a
 // chapter that is broken or not there.
+#include "cpu/growth.h"
 #include "cpu/modules.h"
 #include "tests/harness.h"
 #include "tests/program.h"
@@ -7,6 +8,7 @@
 #include "tests/test_command_line.h"
 
 #include <ctype.h>
+#include <unistd.h>
 
 START_TEST(a_chapter_passes) {
     if (test_run.quick) return test_skip("command_line: a chapter passes", "it takes ten seconds");
@@ -15,6 +17,18 @@ START_TEST(a_chapter_passes) {
         0,
         "Chapter 1|B=1 H=2 N=40 d=16 fp32|naive|max error|allowed|PASS|golden cases|make chapter1",
         "");
+}
+END_TEST
+
+START_TEST(what_a_mask_changes_is_said) {
+    if (!is_built("emulator")) return test_skip("command_line: masks", "no emulator is built");
+    run("chapter", "6", "--qlen", "10", "--kvlen", "30", "--causal", "1", "--device", "emulator",
+        NULL);
+    expect(0, "6 masked backward, N 1024 -> 2048: read x 3.|(grows with N^2)", "");
+    if (access("plots/recorded/h200-masks.csv", R_OK) == 0)
+        expect(0, " causal window 256 | causal window 1024 |d=64 causal  ", "");
+    ck_assert_ptr_null(strstr(got.out, "window 0"));
+    ck_assert_ptr_null(strstr(got.out, "(grows with N),"));
 }
 END_TEST
 
@@ -46,6 +60,51 @@ START_TEST(emulated_time_is_never_shown) {
     ck_assert_int_eq(got.status, 0);
     // The column `seconds` is there for all devices, and empty here: ",," before the verdict.
     ck_assert_msg(strstr(got.out, ",,PASS\n") != NULL, "%s", got.out);
+}
+END_TEST
+
+// ---- how bytes grow ---------------------------------------------------------------------------------
+static attn_modules modules; // too large for a stack
+
+static void law_is(const char *stage, const attn_problem *p, attn_pass pass, attn_amount what,
+                   attn_growth expected) {
+    const attn_loaded_stage *row = attn_find_stage(&modules, stage, "emulator");
+    ck_assert_msg(row != NULL, "no %s", stage);
+    const attn_growth law = attn_growth_of(row->stage, p, pass, what);
+    ck_assert_msg(law == expected, "%s, pass %d, amount %d, N=%lld d=%lld: law %d, not %d", stage,
+                  (int)pass, (int)what, (long long)p->kv_len, (long long)p->head_dim, (int)law,
+                  (int)expected);
+}
+
+START_TEST(the_law_of_growth_is_that_of_long_sequences) {
+    static const int dims[] = {16, 32, 64, 100, 128, 256};
+    if (!is_built("emulator")) return test_skip("command_line: growth", "no emulator is built");
+    ck_assert_int_eq(attn_modules_load("emulator", &modules).code, ATTN_OK);
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        const int d = dims[i];
+        for (int n = 1000; n < 3000; n += 900) { // 1000, 1900, 2800
+            attn_problem p = attn_problem_of(n, n, d);
+            p.heads = p.kv_heads = 2;
+            law_is("naive", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_SQUARE);
+            law_is("naive", &p, ATTN_FORWARD, ATTN_EXTRA_BYTES, ATTN_GROWTH_SQUARE);
+            law_is("q-outer", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_SQUARE);
+            law_is("kv-outer", &p, ATTN_FORWARD, ATTN_EXTRA_BYTES, ATTN_GROWTH_LINEAR);
+            p.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
+            for (int pass = 0; pass < 2; pass++)
+                law_is("masked", &p, (attn_pass)pass, ATTN_READ_BYTES, ATTN_GROWTH_SQUARE);
+            p.window_left = i % 2 ? 256 : 5000; // longer than the rows of the problem, too
+            for (int pass = 0; pass < 2; pass++)
+                law_is("masked", &p, (attn_pass)pass, ATTN_READ_BYTES, ATTN_GROWTH_LINEAR);
+        }
+    }
+    // Its slices become fewer as the queries become more, until there is one and no extra memory.
+    attn_problem p = attn_problem_of(1024, 1024, 64);
+    law_is("kv-split", &p, ATTN_FORWARD, ATTN_EXTRA_BYTES, ATTN_GROWTH_UNKNOWN);
+    p.kv_heads = p.heads = 8;
+    law_is("kv-split", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_UNKNOWN);
+    // As long as a problem may be: there is no farther.
+    p.q_len = p.kv_len = INT32_MAX - 1;
+    law_is("q-outer", &p, ATTN_FORWARD, ATTN_READ_BYTES, ATTN_GROWTH_UNKNOWN);
 }
 END_TEST
 
@@ -85,7 +144,9 @@ END_TEST
 TCase *chapter_tests(void) {
     TCase *tests = tcase_create("chapter");
     tcase_add_test(tests, a_chapter_passes);
+    tcase_add_test(tests, what_a_mask_changes_is_said);
     tcase_add_test(tests, emulated_time_is_never_shown);
+    tcase_add_test(tests, the_law_of_growth_is_that_of_long_sequences);
     tcase_add_test(tests, a_broken_chapter_fails);
     tcase_add_test(tests, a_folder_without_modules_is_said);
     tcase_set_timeout(tests, 300);

@@ -1,6 +1,7 @@
 // test_make.c -- the Makefile's knobs: a misspelled one is refused, not ignored. Nothing is built: make -n.
 #include "tests/harness.h"
 #include "tests/program.h"
+#include "tests/temporary_folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ START_TEST(unknown_knobs_are_refused) {
         const int refused = wrong[i][1][0] != 0;
         run_command("make", "-n", "help", wrong[i][0], NULL);
         expect(refused ? 2 : 0, refused ? "" : "printf", wrong[i][1]);
-        ck_assert_msg(!refused || says(got.err, "KVHEADS|would change nothing"), "%s", got.err);
+        ck_assert_msg(!refused || says(got.err, "KVHEADS|would change nothing|EMULATED_GPU"), "%s",
+                      got.err);
     }
     run_command("make", "-n", "deps", "help", "HAEDS=2", NULL);
     expect(2, "", "no knob HAEDS");
@@ -52,11 +54,38 @@ START_TEST(known_knobs_are_taken) {
 }
 END_TEST
 
+// make help says what there is; all who type a wrong one are told the same.
+START_TEST(help_names_the_emulated_gpu) {
+    if (!has_gnu_make()) return test_skip("make: help", "there is no GNU Make called make");
+    run_command("make", "help", NULL);
+    expect(0, "make chapterN|CAUSAL=1|EMULATED_GPU=", "");
+}
+END_TEST
+
+// Another make in the folder may be linking the library: it is replaced whole, never removed.
+START_TEST(the_library_is_replaced_whole) {
+    if (!has_gnu_make()) return test_skip("make: library", "there is no GNU Make called make");
+    const temporary_folder folder = make_temporary_folder();
+    char build[300], library[300], remove[400], archive[400];
+    snprintf(build, sizeof build, "BUILD=%s", folder.path);
+    snprintf(library, sizeof library, "%s/cpu.a", folder.path);
+    snprintf(remove, sizeof remove, "rm -f %s\n", library);
+    snprintf(archive, sizeof archive, "ar rcs %s ", library);
+    run_command("make", "-n", library, build, NULL);
+    expect(0, "ar rcs |mv -f ", "");
+    ck_assert_ptr_null(strstr(got.out, remove));
+    ck_assert_ptr_null(strstr(got.out, archive));
+    remove_temporary_folder(&folder);
+}
+END_TEST
+
 Suite *make_suite(void) {
     Suite *suite = suite_create("make");
     TCase *tests = tcase_create("knobs");
     tcase_add_test(tests, unknown_knobs_are_refused);
     tcase_add_test(tests, known_knobs_are_taken);
+    tcase_add_test(tests, help_names_the_emulated_gpu);
+    tcase_add_test(tests, the_library_is_replaced_whole);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -221,7 +221,10 @@ START_TEST(a_description_fits_its_place) {
     p.causal = ATTN_CAUSAL_TOP_LEFT, p.window_left = 7;
     attn_problem_describe(&p, text, sizeof text);
     ck_assert_str_eq(text, "B=2 H=4 (K and V: 2) q_len=64 kv_len=65 d=32 fp32 causal (top-left) "
-                           "window 7 left");
+                           "window 7");
+    p.window_right = 3;
+    attn_problem_describe(&p, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, " (top-left) window 7 left window 3 right"));
     p = attn_problem_of(8, 8, 8);
     p.softcap = 30, p.alibi = 1, p.bias_batch = 1, p.bias_heads = 2, p.bias_gradient = 1;
     p.mask_batch = p.mask_heads = 1, p.dropout = 0.5f, p.heads = p.kv_heads = 2;

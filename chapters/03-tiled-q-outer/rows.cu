@@ -29,6 +29,14 @@ static attn_status q_outer_plain_supports(const attn_problem *p) {
             "memory, and no GPU gives a block more than %d; there are %s",
             q_outer_plain_tile(p, p->br), q_outer_plain_tile(p, p->bc), (long long)p->head_dim,
             (unsigned long long)needs, MOST_SHARED_BYTES, PLAIN_TILES);
+    const uint64_t gives = gpu_shared_bytes(); // 0: a CUDA module without a GPU
+    if (gives > 0 && needs > gives)
+        return attn_error(
+            ATTN_UNSUPPORTED,
+            "q-outer-plain: tiles of %d x %d at head_dim %lld need %llu bytes of shared memory, "
+            "and this GPU gives a block %llu; take a smaller BR or BC (make tiles shows them)",
+            q_outer_plain_tile(p, p->br), q_outer_plain_tile(p, p->bc), (long long)p->head_dim,
+            (unsigned long long)needs, (unsigned long long)gives);
     return attn_ok();
 }
 

@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 
 // ---- what it can do, and what it moves ----
 attn_status q_outer_supports(const attn_problem *p) {
-    return q_outer_fits(p, "q-outer", q_outer_query_tiles(p));
+    ATTN_TRY(q_outer_fits(p, "q-outer", q_outer_query_tiles(p)));
+    return q_outer_shared_fits(p, "q-outer", q_outer_shared_bytes(p, ATTN_FORWARD));
 }
 
 void q_outer_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {

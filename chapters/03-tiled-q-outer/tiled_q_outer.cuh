@@ -37,6 +37,20 @@ static inline attn_status q_outer_fits(const attn_problem *p, const char *stage,
     return attn_ok();
 }
 
+// Fixed tiles and the shared memory that a GPU gives a block. A CUDA module without a GPU knows of none (0)
+// and refuses nothing for that.
+static inline attn_status q_outer_shared_fits(const attn_problem *p, const char *stage,
+                                              uint64_t needs) {
+    const uint64_t gives = gpu_shared_bytes();
+    if (gives > 0 && needs > gives)
+        return attn_error(ATTN_UNSUPPORTED,
+                          "at head_dim %lld a block of %s needs %llu bytes of shared memory, and "
+                          "this GPU gives it %llu",
+                          (long long)p->head_dim, stage, (unsigned long long)needs,
+                          (unsigned long long)gives);
+    return attn_ok();
+}
+
 // Q is read once; K and V once for each tile of queries; O and L are written once.
 static inline void q_outer_add_bytes(const attn_problem *p, uint64_t query_tiles,
                                      attn_traffic *traffic) {

@@ -16,6 +16,19 @@ int kv_tile_keys(int dim) {
     return dim < 8192 / dim ? dim : 8192 / dim;
 }
 
+uint64_t kv_tile_shared_bytes(int dim) {
+    switch (dim) {
+    case 32:
+        return sizeof(float) * kv_tile<32>::FLOATS;
+    case 64:
+        return sizeof(float) * kv_tile<64>::FLOATS;
+    case 128:
+        return sizeof(float) * kv_tile<128>::FLOATS;
+    default:
+        return sizeof(float) * kv_tile<256>::FLOATS;
+    }
+}
+
 kv_plan kv_plan_of(const attn_problem *p, kv_order order) {
     kv_plan plan;
     const int64_t d = p->head_dim;

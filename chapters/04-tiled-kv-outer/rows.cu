@@ -1,4 +1,5 @@
 // rows.cu -- chapter 4's rows of the stage table, and their closed forms.
+#include "chapters/03-tiled-q-outer/tiled_q_outer.cuh"
 #include "chapters/04-tiled-kv-outer/tiled_kv_outer.cuh"
 #include "chapters/04-tiled-kv-outer/title.h"
 
@@ -16,6 +17,7 @@ static attn_status fits(const attn_problem *p, kv_order order) {
     if (p->br > 0)
         return attn_error(ATTN_UNSUPPORTED, "%s: tiles of BR=%lld; there is no BR, but %s", stage,
                           (long long)p->br, SLICES);
+    ATTN_TRY(q_outer_shared_fits(p, stage, kv_tile_shared_bytes(plan.dim)));
     if (plan.rows > INT32_MAX - 8192)
         return attn_error(ATTN_UNSUPPORTED,
                           "%s: %llu rows of Q read each head of K; it counts at most %d", stage,

@@ -23,7 +23,8 @@ typedef struct kv_plan {
 kv_plan kv_plan_of(const attn_problem *p, kv_order order);
 kv_shape kv_shape_of(const attn_problem *p, const kv_plan *plan, const attn_tensors *t,
                      const void *o);
-int kv_tile_keys(int dim); // Bc
+int kv_tile_keys(int dim);              // Bc
+uint64_t kv_tile_shared_bytes(int dim); // what a block of each of the kernels has
 
 // The slices' results become one (merge.cu).
 //   o_part [slices][rows][d], lse_part [slices][rows]; o [rows][d], lse [rows]; rows: of all heads

@@ -38,16 +38,11 @@ backward_sizes backward_sizes_of(const attn_problem *p, const backward_plan *pla
 
 attn_status backward_supports(const attn_problem *p) {
     ATTN_TRY(q_outer_fits(p, "the forward pass", q_outer_query_tiles(p)));
+    ATTN_TRY(q_outer_shared_fits(p, "the forward pass", q_outer_shared_bytes(p, ATTN_FORWARD)));
     const backward_plan plan = backward_plan_of(p);
     const uint64_t blocks =
         plan.heads * (plan.key_tiles > plan.query_tiles ? plan.key_tiles : plan.query_tiles);
-    if (plan.shared_bytes > gpu_shared_bytes())
-        return attn_error(
-            ATTN_UNSUPPORTED,
-            "at head_dim %lld a block of the backward pass needs %llu bytes of shared "
-            "memory, and this GPU gives it %llu",
-            (long long)p->head_dim, (unsigned long long)plan.shared_bytes,
-            (unsigned long long)gpu_shared_bytes());
+    ATTN_TRY(q_outer_shared_fits(p, "the backward pass", plan.shared_bytes));
     const uint64_t most_rows = INT32_MAX - 256;
     if (plan.rows > most_rows)
         return attn_error(

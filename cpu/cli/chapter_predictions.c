@@ -1,16 +1,26 @@
 // chapter_predictions.c -- see chapter.h: what would change with N and with the tiles, from the closed forms.
 #include "cpu/cli/chapter.h"
-#include "cpu/memory.h"
+#include "cpu/growth.h"
 
 #include <stdio.h>
 
-static const char *growth(double ratio) {
-    if (ratio > 3.5) return "grows with N^2";
-    if (ratio > 1.5) return "grows with N";
-    return ratio > 0 ? "does not grow with N" : "none";
+// " (grows with N^2)", or nothing where there is no one law.
+static const char *law(const attn_loaded_stage *row, const attn_problem *p, attn_pass pass,
+                       attn_amount what) {
+    switch (attn_growth_of(row->stage, p, pass, what)) {
+    case ATTN_GROWTH_SQUARE:
+        return " (grows with N^2)";
+    case ATTN_GROWTH_LINEAR:
+        return " (grows with N)";
+    case ATTN_GROWTH_NONE:
+        return " (does not grow with N)";
+    default:
+        return "";
+    }
 }
 
-// From N to 2 N; problems shorter than a few tiles say little about growth, so from 1024 at least.
+// From N to 2 N, and the law far beyond; problems shorter than a few tiles say little about growth, so
+// from 1024 at least.
 static void print_growth(const attn_measurement *m, const attn_loaded_stage *row, attn_pass pass) {
     enum { LEAST = 1024 };
     attn_problem once = m->problem;
@@ -18,17 +28,16 @@ static void print_growth(const attn_measurement *m, const attn_loaded_stage *row
     attn_problem twice = once;
     twice.q_len *= 2, twice.kv_len *= 2;
     if (once.batch == 0 || attn_problem_check(&twice).code != ATTN_OK) return;
-    const attn_traffic before = attn_model_bytes(row->stage, &once, pass);
-    const attn_traffic after = attn_model_bytes(row->stage, &twice, pass);
-    const double read =
-        (double)attn_traffic_total(&after).read / (double)attn_traffic_total(&before).read;
-    const double extra = (double)attn_extra_bytes(row->stage, &once, pass, NULL);
-    const double extra_after = (double)attn_extra_bytes(row->stage, &twice, pass, NULL);
-    printf("    %d %s%s, N %lld -> %lld: read x %.2f (%s)", row->module->chapter, row->stage->name,
+    const double read = attn_amount_of(row->stage, &once, pass, ATTN_READ_BYTES);
+    const double extra = attn_amount_of(row->stage, &once, pass, ATTN_EXTRA_BYTES);
+    printf("    %d %s%s, N %lld -> %lld: read x %.2f%s", row->module->chapter, row->stage->name,
            pass == ATTN_FORWARD ? "" : " backward", (long long)once.kv_len, (long long)twice.kv_len,
-           read, growth(read));
+           attn_amount_of(row->stage, &twice, pass, ATTN_READ_BYTES) / read,
+           law(row, &once, pass, ATTN_READ_BYTES));
     if (extra > 0)
-        printf(", extra memory x %.2f (%s)\n", extra_after / extra, growth(extra_after / extra));
+        printf(", extra memory x %.2f%s\n",
+               attn_amount_of(row->stage, &twice, pass, ATTN_EXTRA_BYTES) / extra,
+               law(row, &once, pass, ATTN_EXTRA_BYTES));
     else
         printf(", no extra memory\n");
 }

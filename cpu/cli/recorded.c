@@ -49,11 +49,14 @@ static void add_problem_cell(const columns *heads, const columns *row) {
     const char *kv_heads = value_of(heads, row, "kv_heads"), *bc = value_of(heads, row, "bc");
     const char *query_heads = value_of(heads, row, "heads");
     const int grouped = strcmp(kv_heads, query_heads) != 0, cross = strcmp(q_len, kv_len) != 0;
-    attn_table_cell(&table, "B=%s H=%s%s%s%s%s N=%s d=%s%s%s%s", value_of(heads, row, "batch"),
+    const char *window = value_of(heads, row, "window"); // no such column in most files
+    const int has_window = window[0] && strcmp(window, "0") != 0;
+    attn_table_cell(&table, "B=%s H=%s%s%s%s%s N=%s d=%s%s%s%s%s%s", value_of(heads, row, "batch"),
                     query_heads, grouped ? " Hkv=" : "", grouped ? kv_heads : "",
                     cross ? " q=" : "", cross ? q_len : "", kv_len,
                     value_of(heads, row, "head_dim"), bc[0] ? " BC=" : "", bc,
-                    strcmp(value_of(heads, row, "causal"), "1") == 0 ? " causal" : "");
+                    strcmp(value_of(heads, row, "causal"), "1") == 0 ? " causal" : "",
+                    has_window ? " window " : "", has_window ? window : "");
 }
 
 static void add_row(const columns *heads, const columns *row) {
