@@ -30,9 +30,11 @@ static int has_gnuplot(void) {
 }
 
 START_TEST(all_pictures_are_drawn) {
-    static const char *const names[] = {"traffic",       "traffic-backward", "tiles",
-                                        "memory",        "memory-training",  "time",
-                                        "time-backward", "masks",            "roofline"};
+    static const char *const names[] = {"traffic",         "traffic-backward",
+                                        "tiles",           "memory",
+                                        "memory-training", "time",
+                                        "time-backward",   "masks",
+                                        "roofline"};
     if (!has_gnuplot()) return test_skip("plots: pictures", "there is no gnuplot");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) draw(names[i]);
 }
