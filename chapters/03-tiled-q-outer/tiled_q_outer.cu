@@ -8,14 +8,14 @@
 //           O += P V_j
 //       O / l and L = m + log l are written       once
 //
-// The same loops as tiled_q_outer_plain.cu. What is fast is in tile.cuh; here is how K and V get there:
-// in chunks of 16 KB (some columns of all keys of K_j, some keys of V_j), through two slots. While one
-// chunk is multiplied the next is copied, and there is one barrier a chunk.
+// The same loops as tiled_q_outer_plain.cu. What is fast is in tile.cuh and in chunks.cuh: K and V come in
+// chunks through two slots. While one is multiplied the next is copied; there is one barrier a chunk.
 //
 // Grid: batch * heads * ceil(q_len / Br) blocks, 1-D. Block: 128 threads. Shared memory: 96 KB and some
 // gaps (72 KB at D = 32), whatever D is: Br * D + Br * Bc + 2 chunks.
 // Device bytes, a head, Tr = ceil(q_len / Br), Br = 8192 / D:
 //   read     4 * (q_len*d + 2*kv_len*d*Tr)         written   4 * (q_len*d + q_len)
+#include "chapters/03-tiled-q-outer/chunks.cuh"
 #include "chapters/03-tiled-q-outer/tiled_q_outer.cuh"
 
 typedef struct q_outer_shape {
@@ -24,47 +24,13 @@ typedef struct q_outer_shape {
     bool vectors;
 } q_outer_shape;
 
-// A tile of K goes in CHUNKS chunks of BC keys x K_WIDTH columns, one of V in CHUNKS of V_KEYS keys x D.
-template <int D> struct q_outer_chunks {
-    enum {
-        BC = tile_shape<D>::BC,
-        COUNT = D * BC > 4096 ? D *BC / 4096 : 1,
-        K_WIDTH = D / COUNT,
-        V_KEYS = BC / COUNT,
-        FLOATS =
-            tile_at<K_WIDTH>(BC) > tile_at<D>(V_KEYS) ? tile_at<K_WIDTH>(BC) : tile_at<D>(V_KEYS),
-    };
-};
-
-template <int D> constexpr size_t shared_bytes() {
-    typedef tile_shape<D> tile;
-    return sizeof(float) *
-           (tile_at<D>(tile::BR) + tile_at<tile::BC>(tile::BR) + 2 * q_outer_chunks<D>::FLOATS);
-}
-
-// Starts to copy chunk n of the tile whose first key is `key`: the first COUNT are K's, then come V's.
-// Chunk 2 * COUNT is the next tile's first. After the last key there is nothing to copy.
-template <int D>
-__device__ __forceinline__ void fetch(float *ring, tile_matrix k, tile_matrix v, int key, int n) {
-    typedef q_outer_chunks<D> chunks;
-    typedef tile_shape<D> tile;
-    float *slot = ring + n % 2 * chunks::FLOATS;
-    if (n == 2 * chunks::COUNT) n = 0, key += tile::BC;
-    if (key >= k.rows) return;
-    if (n < chunks::COUNT)
-        tile_load<tile::BC, chunks::K_WIDTH, tile::THREADS>(slot, k, key, n * chunks::K_WIDTH);
-    else
-        tile_load<chunks::V_KEYS, D, tile::THREADS>(slot, v,
-                                                    key + (n - chunks::COUNT) * chunks::V_KEYS, 0);
-}
-
 // q, o [B][H][q_len][d]; k, v [B][kv_heads][kv_len][d]; lse [B][H][q_len].
 template <int D>
 __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     q_outer(const float *q, const float *k, const float *v, float *o, float *lse,
             q_outer_shape shape) {
     typedef tile_shape<D> tile;
-    typedef q_outer_chunks<D> chunks;
+    typedef tile_chunks<D> chunks;
     enum { BC = tile::BC, COUNT = chunks::COUNT };
     GPU_DYNAMIC_SHARED(float, shared);
     float *q_tile = shared, *p_tile = q_tile + tile_at<D>(tile::BR);
@@ -87,7 +53,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     tile_clear(sum_o);
     tile_rows_begin(rows);
     tile_load<tile::BR, D, tile::THREADS>(q_tile, q_matrix, first_query, 0);
-    fetch<D>(ring, k_matrix, v_matrix, 0, 0);
+    chunk_fetch<D>(ring, k_matrix, v_matrix, 0, 0);
 
 #pragma unroll 1
     for (int key = 0; key < shape.kv_len; key += BC) {
@@ -96,7 +62,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
             tile_arrived(); // chunk n is there, and nobody reads the one before any more
-            fetch<D>(ring, k_matrix, v_matrix, key, n + 1);
+            chunk_fetch<D>(ring, k_matrix, v_matrix, key, n + 1);
             tile_scores<D, chunks::K_WIDTH>(s, my_q + n * chunks::K_WIDTH,
                                             ring + n % 2 * chunks::FLOATS +
                                                 tile_at<chunks::K_WIDTH>(8 * here.x));
@@ -108,7 +74,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
             tile_arrived(); // as above; and the warp's weights are written
-            fetch<D>(ring, k_matrix, v_matrix, key, COUNT + n + 1);
+            chunk_fetch<D>(ring, k_matrix, v_matrix, key, COUNT + n + 1);
             tile_values<BC, chunks::V_KEYS, D, D / 2>(sum_o, my_p + n * chunks::V_KEYS,
                                                       ring + (COUNT + n) % 2 * chunks::FLOATS +
                                                           4 * here.x);
@@ -134,13 +100,13 @@ uint64_t q_outer_shared_bytes(const attn_problem *p, attn_pass pass) {
     (void)pass;
     switch (q_outer_compiled_dim(p)) {
     case 32:
-        return shared_bytes<32>();
+        return chunk_shared_bytes<32>();
     case 64:
-        return shared_bytes<64>();
+        return chunk_shared_bytes<64>();
     case 128:
-        return shared_bytes<128>();
+        return chunk_shared_bytes<128>();
     default:
-        return shared_bytes<256>();
+        return chunk_shared_bytes<256>();
     }
 }
 
@@ -151,7 +117,7 @@ template <int D> static attn_status launch(const attn_problem *p, const attn_ten
         p->scale,         tile_vectors(p->head_dim, t->q, t->k, t->v, t->o),
     };
     const uint64_t blocks = (uint64_t)(p->batch * p->heads) * q_outer_query_tiles(p);
-    return GPU_LAUNCH((q_outer<D>), blocks, tile_shape<D>::THREADS, shared_bytes<D>(),
+    return GPU_LAUNCH((q_outer<D>), blocks, tile_shape<D>::THREADS, chunk_shared_bytes<D>(),
                       (const float *)t->q, (const float *)t->k, (const float *)t->v, (float *)t->o,
                       t->lse, shape);
 }

@@ -16,41 +16,8 @@
 // Device bytes, a head; keys(t): how many keys the queries of tile t see together, from the first to the
 // last; only tiles with keys(t) > 0 read their queries:
 //   read     4 * sum over t (queries of t * d + 2 * keys(t) * d)      written   4 * (q_len*d + q_len)
+#include "chapters/03-tiled-q-outer/chunks.cuh"
 #include "chapters/06-masks/masked.cuh"
-
-// A tile of K goes in COUNT chunks of BC keys x K_WIDTH columns, one of V in COUNT of V_KEYS keys x D.
-template <int D> struct masked_chunks {
-    enum {
-        BC = tile_shape<D>::BC,
-        COUNT = D * BC > 4096 ? D *BC / 4096 : 1,
-        K_WIDTH = D / COUNT,
-        V_KEYS = BC / COUNT,
-        FLOATS =
-            tile_at<K_WIDTH>(BC) > tile_at<D>(V_KEYS) ? tile_at<K_WIDTH>(BC) : tile_at<D>(V_KEYS),
-    };
-};
-
-template <int D> constexpr size_t shared_bytes() {
-    typedef tile_shape<D> tile;
-    return sizeof(float) *
-           (tile_at<D>(tile::BR) + tile_at<tile::BC>(tile::BR) + 2 * masked_chunks<D>::FLOATS);
-}
-
-// Starts to copy chunk n of the tile whose first key is `key`: the first COUNT are K's, then come V's.
-// Chunk 2 * COUNT is the next tile's first. Matrices end with the last key that is seen.
-template <int D>
-__device__ __forceinline__ void fetch(float *ring, tile_matrix k, tile_matrix v, int key, int n) {
-    typedef masked_chunks<D> chunks;
-    typedef tile_shape<D> tile;
-    float *slot = ring + n % 2 * chunks::FLOATS;
-    if (n == 2 * chunks::COUNT) n = 0, key += tile::BC;
-    if (key >= k.rows) return;
-    if (n < chunks::COUNT)
-        tile_load<tile::BC, chunks::K_WIDTH, tile::THREADS>(slot, k, key, n * chunks::K_WIDTH);
-    else
-        tile_load<chunks::V_KEYS, D, tile::THREADS>(slot, v,
-                                                    key + (n - chunks::COUNT) * chunks::V_KEYS, 0);
-}
 
 // q, o [B][H][q_len][d]; k, v [B][kv_heads][kv_len][d]; lse [B][H][q_len].
 template <int D>
@@ -58,7 +25,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     masked_forward(const float *q, const float *k, const float *v, float *o, float *lse,
                    masked_shape shape) {
     typedef tile_shape<D> tile;
-    typedef masked_chunks<D> chunks;
+    typedef tile_chunks<D> chunks;
     enum { BC = tile::BC, COUNT = chunks::COUNT };
     GPU_DYNAMIC_SHARED(float, shared);
     float *q_tile = shared, *p_tile = q_tile + tile_at<D>(tile::BR);
@@ -73,6 +40,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
         band_keys(band, first_query, min(first_query + tile::BR, band.q_len)); // step 1
     const size_t q_head = head * band.q_len * shape.d, k_head = kv_head * band.kv_len * shape.d;
     const tile_matrix q_matrix = {q + q_head, band.q_len, shape.d, shape.vectors};
+    // They end with the last key that is seen: what comes after it is not copied.
     const tile_matrix k_matrix = {k + k_head, keys.end, shape.d, shape.vectors};
     const tile_matrix v_matrix = {v + k_head, keys.end, shape.d, shape.vectors};
 
@@ -87,7 +55,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     tile_rows_begin(rows);
     if (keys.begin < keys.end) {
         tile_load<tile::BR, D, tile::THREADS>(q_tile, q_matrix, first_query, 0);
-        fetch<D>(ring, k_matrix, v_matrix, keys.begin, 0);
+        chunk_fetch<D>(ring, k_matrix, v_matrix, keys.begin, 0);
     }
 
 #pragma unroll 1
@@ -98,7 +66,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
             tile_arrived(); // chunk n is there, and nobody reads the one before any more
-            fetch<D>(ring, k_matrix, v_matrix, key, n + 1);
+            chunk_fetch<D>(ring, k_matrix, v_matrix, key, n + 1);
             tile_scores<D, chunks::K_WIDTH>(s, my_q + n * chunks::K_WIDTH,
                                             ring + n % 2 * chunks::FLOATS +
                                                 tile_at<chunks::K_WIDTH>(8 * here.x));
@@ -110,7 +78,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
             tile_arrived(); // as above; and the warp's weights are written
-            fetch<D>(ring, k_matrix, v_matrix, key, COUNT + n + 1);
+            chunk_fetch<D>(ring, k_matrix, v_matrix, key, COUNT + n + 1);
             const float *v_tile = ring + (COUNT + n) % 2 * chunks::FLOATS;
             const float *weights = my_p + n * chunks::V_KEYS;
             if (!whole && band_would_leak<chunks::V_KEYS, D>(v_tile)) // step 3
@@ -137,7 +105,7 @@ template <int D> static attn_status launch(const attn_problem *p, const attn_ten
                         tile_vectors(p->head_dim, t->q, t->k, t->v, t->o));
     const uint64_t blocks = shape.heads * q_outer_query_tiles(p);
     return GPU_LAUNCH((masked_forward<D>), (unsigned)blocks, tile_shape<D>::THREADS,
-                      shared_bytes<D>(), (const float *)t->q, (const float *)t->k,
+                      chunk_shared_bytes<D>(), (const float *)t->q, (const float *)t->k,
                       (const float *)t->v, (float *)t->o, t->lse, shape);
 }
 
