@@ -222,6 +222,7 @@ static const struct {
     {"repeatable", family_repeatable, 0},
     {"any number of threads", family_threads, NOT_CHECK},
     {"extra memory", family_extra_memory, 0},
+    {"FLOPs", family_flops, 0},
     {"indices beyond 32 bits", family_large_indices, ONLY_EMULATED},
     {"refusals", family_refusals, 0},
     {"causal is full attention on each prefix", family_causal_is_full_on_prefixes, NOT_CHECK},

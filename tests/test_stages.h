@@ -20,7 +20,7 @@ test_family family_unseen_values, family_values_some_see, family_visible_values,
     family_rows_without_keys, family_scores_all_minus_infinity, family_far_scores;
 // test_stages_conduct.c: memory, repeatability, bytes
 test_family family_guarded_memory, family_inputs_unchanged, family_repeatable, family_threads,
-    family_extra_memory, family_large_indices, family_refusals;
+    family_extra_memory, family_flops, family_large_indices, family_refusals;
 // test_stages_properties.c: laws that hold between results
 test_family family_causal_is_full_on_prefixes, family_wide_window, family_grouped_is_repeated,
     family_permuted_keys;

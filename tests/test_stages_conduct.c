@@ -164,6 +164,25 @@ void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) 
                     (unsigned long long)back, (unsigned long long)longer_back);
 }
 
+// A product takes 2d FLOPs a pair. Forward has two products; backward four, and one more where P is not
+// kept: S again. Two passes may compute two of them twice; idle lanes may add a part.
+void family_flops(const attn_loaded_stage *row, test_failures *failures) {
+    const test_case c = {.problem = attn_problem_of(4096, 4096, 64)};
+    const double product = 2.0 * 64 * (double)attn_score_elements(&c.problem);
+    uint64_t kept = 0;
+    attn_extra_bytes(row->stage, &c.problem, ATTN_FORWARD, &kept);
+    const double forward = row->stage->flops(&c.problem, ATTN_FORWARD) / product;
+    failures->cases++;
+    if (forward < 2 || forward > 2.1)
+        test_failed(failures, row, &c, "forward counts %g products, not 2", forward);
+    if (!row->stage->backward) return;
+    const double backward = row->stage->flops(&c.problem, ATTN_BACKWARD) / product;
+    const double least = kept > 0 ? 4 : 5;
+    if (backward < least || backward > (kept > 0 ? 4.1 : 7.1))
+        test_failed(failures, row, &c, "backward counts %g products, at least %g run", backward,
+                    least);
+}
+
 // Index arithmetic in 64 bits, on problems whose tensors have more than 2^32 elements.
 void family_large_indices(const attn_loaded_stage *row, test_failures *failures) {
     for (int which = 0; which < LAST_PARTS; which++) {
