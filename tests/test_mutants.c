@@ -85,8 +85,6 @@ static const situation situations[] = {
     {1, 1, 1, 70, 300, 16, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_RISING, PLAIN},
     {1, 1, 1, 40, 300, 16, ATTN_CAUSAL_OFF, 0, 0, -10, ATTN_INPUT_RISING, PLAIN},
     {1, 2, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE, PLAIN},
-    // Scores so large that a product and its rounded self are far apart.
-    {1, 1, 1, 70, 130, 8, ATTN_CAUSAL_OFF, 0, 0, 1e10f, ATTN_INPUT_NORMAL, PLAIN},
     // A window wide enough that some tiles lie wholly inside it.
     {1, 1, 1, 300, 400, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 200, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
     // Scores so large that P = e^(S - L) comes out far above 1, where nobody prevents it.
