@@ -40,6 +40,8 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
     const backward_part<BR, shape::SCORES, shape::WARPS> of_s;
     const backward_part<BR, shape::ROW_COLUMNS, shape::WARPS> of_dq;
 
+    float *const my_ds = ds_tile + tile_at<BC>(of_s.row) + of_s.first_key;
+
     float sum_dq[8][shape::ROW_COLUMNS];
     tile_clear(sum_dq);
     if (sizes.kv_len > 0) {
@@ -60,14 +62,16 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         float dp[8][shape::SCORES], s[8][shape::SCORES];
         tile_clear(dp);
         tile_scores<D, D>(dp, do_tile + tile_at<D>(of_s.row), v_tile + tile_at<D>(of_s.first_key));
+        backward_put<BC>(my_ds, dp); // kept there, to spare registers: nobody else reads it yet
 
         tile_arrived(); // K_j is there; nobody reads V_j any more
         if (key + BC < sizes.kv_len) tile_load<BC, D, THREADS>(v_tile, v_matrix, key + BC, 0);
         tile_clear(s);
         tile_scores<D, D>(s, q_tile + tile_at<D>(of_s.row), k_tile + tile_at<D>(of_s.first_key));
         backward_weights(s, lse_tile + of_s.row, sizes.scale, extent);
+        backward_take<BC>(dp, my_ds);
         backward_softmax(dp, s, sum_tile + of_s.row, extent);
-        backward_put<BC>(ds_tile + tile_at<BC>(of_s.row) + of_s.first_key, dp);
+        backward_put<BC>(my_ds, dp);
         __syncthreads(); // dS is complete
         tile_values<BC, BC, D, 32>(sum_dq, ds_tile + tile_at<BC>(of_dq.row),
                                    k_tile + of_dq.first_column);
