@@ -257,7 +257,6 @@ traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$
 
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
-	@sh gpu/cuda/ncu_compare.sh $(program) plots/recorded
 	@echo 'The L2 model beside it, and the tables in the READMEs: make l2-model tables'
 
 record: build ## times the GPU's stages for the tables and plots (some minutes), into plots/recorded
