@@ -208,6 +208,7 @@ first_number := $(firstword $(chapter_numbers))
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu record peers clean
 help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@printf '  make %-14s %s\n' traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 ALIGN=top-left WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1' \
@@ -289,6 +290,7 @@ requests: $(program) $(emulated_modules) $(host_modules) ## renews plots/data/re
 clean: ## removes what was built
 	rm -rf $(BUILD)
 
+include cpu/trace/trace.mk
 -include tests/tests.mk
 -include plots/plots.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

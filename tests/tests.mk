@@ -29,7 +29,7 @@ $(BUILD)/fake/host/09.so: $(call objects,tests/fake/varying.c) $(library)
 $(BUILD)/fake/host/$(first_number).so: $(BUILD)/host/$(first_number).so
 	@mkdir -p $(@D)
 	@cp $< $@
-$(test_program): | $(fake_modules)
+$(test_program): | $(fake_modules) $(trace_modules) $(silent_modules)
 
 # ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
 # tests/mutants/mutants.txt as words, name:file:device.
