@@ -256,6 +256,10 @@ bench: build ## times the host's stages against an FMA probe and renews the tabl
 traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(count_modules)) ## bytes by formula, by count and behind the L2: N= TO= COUNT= PASS= DEVICE=gpu CSV=1
 	@$(program) traffic $(KNOBS) $(call knob,TO,to) $(call knob,COUNT,count-to) $(call knob,PASS,pass)
 
+.PHONY: scenarios
+scenarios: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(gpu_modules)) ## training, prefill and decoding: FLOPs, bytes, memory, blocks, and times: CSV=1
+	@$(program) scenarios $(if $(CSV),--csv)
+
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
 	@echo 'The L2 model beside it, and the tables in the READMEs: make l2-model tables'

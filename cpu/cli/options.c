@@ -28,6 +28,9 @@ static const command_row commands[] = {
      "bytes by tile sizes, the shared memory a block needs, and which GPUs have it"},
     {ATTN_COMMAND_TRACE, "trace", "N",
      "a tiny problem step by step, as chapter N's code computes it (make traceN builds it)"},
+    {ATTN_COMMAND_SCENARIOS, "scenarios", NULL,
+     "training, prefill and decoding: FLOPs, bytes, memory, blocks, and times where there are "
+     "some"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -35,7 +38,7 @@ enum {
     BYTES = ATTN_COMMAND_PASS | ATTN_COMMAND_TRAFFIC | ATTN_COMMAND_TILES,
     PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH | BYTES,
     CASE = ATTN_COMMAND_RUN | ATTN_COMMAND_CHECK,
-    EVERY = 0x1ff,
+    EVERY = 0x3ff,
     TINY = PROBLEM | ATTN_COMMAND_TRACE, // what a tiny problem has, too
 };
 

@@ -16,6 +16,7 @@ typedef enum attn_command {
     ATTN_COMMAND_TRAFFIC = 64,
     ATTN_COMMAND_TILES = 128,
     ATTN_COMMAND_TRACE = 256,
+    ATTN_COMMAND_SCENARIOS = 512,
 } attn_command;
 
 typedef struct attn_options {
