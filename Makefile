@@ -209,6 +209,7 @@ first_number := $(firstword $(chapter_numbers))
 help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)'
+	@printf '  make %-14s %s\n' diffN 'what the chapter changed in the one before: $(diff_targets)'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 ALIGN=top-left WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1' \
@@ -295,6 +296,7 @@ clean: ## removes what was built
 	rm -rf $(BUILD)
 
 include cpu/trace/trace.mk
+include chapters/diff.mk
 -include tests/tests.mk
 -include plots/plots.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
