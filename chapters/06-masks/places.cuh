@@ -13,42 +13,46 @@
 
 // One member of the batch, or one sequence.
 typedef struct variant_place {
-    attn_band band;        // its lengths, and which keys a query sees
-    int shift;             // the key position that query 0 stands at
-    int q_first, kv_first; // its first rows
-    int64_t batch;         // all sequences lie in the one member of the batch
+    attn_band band;    // its lengths, and which keys a query sees
+    int shift;         // the key position that query 0 stands at
+    int q_first;       // its first row in q, o and lse
+    size_t k_at, v_at; // where its first row lies in k and dk, in v and dv, for one key head
+    unsigned member;   // of the batch, or which sequence
+    int64_t batch;     // all sequences lie in the one member of the batch
 } variant_place;
 
-// Every thread of the block must call this: with variable lengths four of them read where the sequence
-// begins and ends, and all get it.
-__device__ __forceinline__ variant_place variant_place_of(const variant_shape &shape,
-                                                          unsigned member) {
-    variant_place place = {{0, 0, 0, 0}, 0, 0, 0, member};
-    int q_len = shape.q_len, kv_len = shape.kv_len;
-    if (shape.q_cumulative) {
-        GPU_SHARED(int, bounds, [4]);
-        if (threadIdx.x < 4) {
-            const int32_t *table = threadIdx.x < 2 ? shape.q_cumulative : shape.kv_cumulative;
-            bounds[threadIdx.x] = hbm_load(&table[member + threadIdx.x % 2]);
+// The block's place, in shared memory: it is asked for now and then, and registers are short. Every thread of
+// the block must call this.
+__device__ __forceinline__ const variant_place &
+variant_place_of(const variant_shape &shape, unsigned member, unsigned kv_head) {
+    GPU_SHARED(variant_place, place, [1]);
+    __syncthreads(); // nobody reads the place before any more
+    if (threadIdx.x == 0) {
+        int q_len = shape.q_len, kv_len = shape.kv_len;
+        place->member = member, place->batch = member;
+        place->q_first = 0;
+        int kv_first = 0;
+        if (shape.q_cumulative) {
+            place->batch = 0;
+            place->q_first = hbm_load(&shape.q_cumulative[member]);
+            kv_first = hbm_load(&shape.kv_cumulative[member]);
+            q_len = hbm_load(&shape.q_cumulative[member + 1]) - place->q_first;
+            kv_len = hbm_load(&shape.kv_cumulative[member + 1]) - kv_first;
         }
-        __syncthreads(); // the bounds are there
-        place.q_first = bounds[0], place.kv_first = bounds[2], place.batch = 0;
-        q_len = bounds[1] - bounds[0], kv_len = bounds[3] - bounds[2];
+        place->band = attn_band_of_lengths(shape.rule, q_len, kv_len);
+        place->shift = attn_band_shift(shape.rule, q_len, kv_len);
+        const attn_stride k = shape.stride.k, v = shape.stride.v;
+        place->k_at = place->batch * k.batch + kv_head * k.head + kv_first * k.row;
+        place->v_at = place->batch * v.batch + kv_head * v.head + kv_first * v.row;
     }
-    place.band = attn_band_of_lengths(shape.rule, q_len, kv_len);
-    place.shift = attn_band_shift(shape.rule, q_len, kv_len);
-    return place;
+    __syncthreads(); // it is there
+    return place[0];
 }
 
-// Where the place's first row of a head lies in q and dq, or o and dO; in k and dk, or v and dv; in lse.
+// Where the place's first row of a query head lies in q and dq, or in o and dO; and in lse.
 __device__ __forceinline__ size_t variant_q_at(attn_stride stride, const variant_place &place,
                                                unsigned head) {
     return (size_t)(place.batch * stride.batch + head * stride.head + place.q_first * stride.row);
-}
-__device__ __forceinline__ size_t variant_kv_at(attn_stride stride, const variant_place &place,
-                                                unsigned kv_head) {
-    return (size_t)(place.batch * stride.batch + kv_head * stride.head +
-                    place.kv_first * stride.row);
 }
 __device__ __forceinline__ size_t variant_row_at(const variant_shape &shape,
                                                  const variant_place &place, unsigned head) {

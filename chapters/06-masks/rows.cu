@@ -1,7 +1,7 @@
 // rows.cu -- chapter 6's row of the stage table on the GPU and the emulator, and its closed forms.
 #include "chapters/06-masks/masked.cuh"
 #include "chapters/06-masks/title.h"
-#include "chapters/06-masks/variants.cuh"
+#include "chapters/06-masks/places.cuh"
 #include "chapters/06-masks/visited.cuh"
 
 static int masked_buffers(const attn_problem *p, attn_pass pass,
@@ -68,7 +68,7 @@ static uint64_t shared_bytes(const attn_problem *p, attn_pass pass) {
 }
 
 static uint64_t variants_shared_bytes(const attn_problem *p, attn_pass pass) {
-    return shared_bytes(p, pass) + 16; // where a sequence begins and ends
+    return shared_bytes(p, pass) + sizeof(variant_place);
 }
 
 static const attn_stage stages[] = {

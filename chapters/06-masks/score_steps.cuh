@@ -28,8 +28,7 @@ typedef struct score_steps {
 } score_steps;
 
 __device__ __forceinline__ score_steps score_steps_of(const variant_shape &shape,
-                                                      const variant_place &place, unsigned member,
-                                                      unsigned head) {
+                                                      const variant_place &place, unsigned head) {
     score_steps steps;
     steps.softcap = shape.softcap;
     steps.slope = shape.alibi ? exp2f(-8.0f * (float)(head + 1) / (float)shape.heads) : 0;
@@ -39,7 +38,7 @@ __device__ __forceinline__ score_steps score_steps_of(const variant_shape &shape
     steps.pitch = (size_t)shape.kv_len;
     steps.shift = place.shift;
     steps.drops = shape.drops;
-    steps.number = member * (unsigned)shape.heads + head;
+    steps.number = place.member * (unsigned)shape.heads + head;
     steps.drop = shape.drop;
     return steps;
 }
@@ -49,25 +48,14 @@ __device__ __forceinline__ bool score_steps_any(const score_steps &steps) {
 }
 
 // ---- scores ----
-// x becomes t, and with `slopes` dt/dx = 1 - (t / softcap)^2 is kept.
+// x becomes t.
 template <int C> __device__ __forceinline__ void softcap_step(float (&s)[8][C], float softcap) {
+    const float inverse = 1 / softcap;
 #pragma unroll
     for (int i = 0; i < 8; i++)
 #pragma unroll
-        for (int j = 0; j < C; j++) s[i][j] = softcap * tanhf(s[i][j] / softcap);
+        for (int j = 0; j < C; j++) s[i][j] = softcap * tanhf(s[i][j] * inverse);
 }
-template <int C>
-__device__ __forceinline__ void softcap_slopes(float (&slopes)[8][C], const float (&x)[8][C],
-                                               float softcap) {
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-#pragma unroll
-        for (int j = 0; j < C; j++) {
-            const float t = tanhf(x[i][j] / softcap);
-            slopes[i][j] = 1 - t * t;
-        }
-}
-
 // Where the band hides a pair its bias is not read: it is masked anyway.
 //   query, key   of s[0][0]; whole: the band hides no pair of the tile
 template <int C>
@@ -113,13 +101,13 @@ template <int C>
 __device__ __forceinline__ uint64_t pairs_seen(const score_steps &steps, attn_band band, int query,
                                                int key) {
     uint64_t seen = 0;
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < 8; i++) {
+        const size_t row = (size_t)(query + i) * steps.pitch + key;
 #pragma unroll
         for (int j = 0; j < C; j++) {
             bool sees = band_sees(band, query + i, key + j);
-            if (sees && steps.mask)
-                sees = hbm_load(&steps.mask[(size_t)(query + i) * steps.pitch + key + j]) != 0;
+            if (sees && steps.mask) sees = hbm_load(&steps.mask[row + j]) != 0;
             if (sees) seen |= (uint64_t)1 << (i * C + j);
         }
     }
@@ -146,26 +134,37 @@ __device__ __forceinline__ bool is_masked(float weight) {
 }
 
 // ---- dropout ----
-// s, weights or their gradients, times 0 or 1 / (1 - p): what dropout.h says about the pair's place. One
-// call of Philox serves four keys; key is a multiple of 4, unless C is 1.
+// A bit for each of the thread's pairs, as above: whether dropout.h keeps the weight. One call of Philox
+// serves four keys; key is a multiple of 4, unless C is 1.
 template <int C>
-__device__ __forceinline__ void dropout_step(float (&s)[8][C], const score_steps &steps, int query,
-                                             int key) {
-#pragma unroll
+__device__ __forceinline__ uint64_t pairs_kept(const score_steps &steps, int query, int key) {
+    const attn_dropout drop = steps.drop;
+    uint64_t kept = 0;
+#pragma unroll 1
     for (int i = 0; i < 8; i++) {
-        if constexpr (C == 1) {
-            s[i][0] *= attn_dropout_factor(steps.drop, steps.number, query + i, key);
-        } else {
 #pragma unroll
-            for (int j = 0; j < C; j += 4) {
-                const attn_philox_block words =
-                    attn_dropout_words(steps.drop, steps.number, query + i, key + j);
+        for (int j = 0; j < C; j += 4) {
+            const attn_philox_block words =
+                attn_dropout_words(drop, steps.number, query + i, key + j);
 #pragma unroll
-                for (int u = 0; u < 4; u++)
-                    s[i][j + u] *= words.word[u] < steps.drop.threshold ? 0 : steps.drop.factor;
+            for (int u = 0; u < 4; u++) {
+                const int bit =
+                    C == 1 ? u - key % 4 : u; // of the one key: 0, the others are not asked
+                if (bit >= 0 && bit < C && words.word[u] >= drop.threshold)
+                    kept |= (uint64_t)1 << (i * C + j + bit);
             }
         }
     }
+    return kept;
+}
+
+// s, weights or their gradients, times 0 or 1 / (1 - p).
+template <int C>
+__device__ __forceinline__ void dropout_step(float (&s)[8][C], uint64_t kept, float factor) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int j = 0; j < C; j++) s[i][j] *= kept >> (i * C + j) & 1 ? factor : 0;
 }
 
 #endif

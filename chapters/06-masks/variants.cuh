@@ -55,6 +55,23 @@ static inline bool has_variants(const attn_problem *p) {
 attn_status variants_forward(const attn_problem *p, const attn_tensors *t, void *const *buffer);
 attn_status variants_backward(const attn_problem *p, const attn_tensors *t, void *const *buffer);
 
+// function<shape>(...) for the shape of a plan. With small tiles and a head dimension above 128 a thread would
+// need more than its 255 registers: variants_supports refuses that.
+#define VARIANTS_CALL(plan, function, ...)                                              \
+    ((plan)->dim == 64    ? ((plan)->large ? function<backward_64_large>(__VA_ARGS__)   \
+                                           : function<backward_64_small>(__VA_ARGS__))  \
+     : (plan)->dim == 128 ? ((plan)->large ? function<backward_128_large>(__VA_ARGS__)  \
+                                           : function<backward_128_small>(__VA_ARGS__)) \
+                          : function<backward_256_large>(__VA_ARGS__))
+
+// The bias' gradient has two sums of scores in registers at a time: with d up to 64 small tiles only.
+static inline backward_plan bias_gradient_plan(const attn_problem *p) {
+    backward_plan plan = backward_plan_of(p);
+    if (plan.dim == 64)
+        plan.large = 0, plan.br = backward_64_small::BR, plan.bc = backward_64_small::BC;
+    return plan;
+}
+
 attn_status variants_supports(const attn_problem *p);
 void variants_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic);
 double variants_flops(const attn_problem *p, attn_pass pass);

@@ -18,7 +18,7 @@
 // 12 N^2 d instead of 10. Everything else is masked_backward.cu's.
 //
 // Grid: batch or sequences * kv_heads * ceil(longest kv_len / Bc) blocks, 1-D. Block, shared memory: as in
-// backward_kv.cu, and 16 bytes.
+// backward_kv.cu, and the block's place.
 // Device bytes, a head of K of a member; queries(t), pairs: as in masked_backward.cu and above:
 //   read     4 * sum over t (2 * keys of t * d + group * queries(t) * (3*d + 2)) + 16 a block (lengths)
 //            + group * pairs * (4 (bias; 8 where P is computed twice) + 1 (mask))
@@ -31,10 +31,11 @@ template <class shape>
 __device__ __forceinline__ void add_dq(float *dq, const float (&part)[8][shape::ROW_COLUMNS],
                                        int first_row, int rows, int first_column,
                                        const variant_shape &sizes) {
+    const int pitch = (int)sizes.stride.q.row;
+    float *row = dq + (size_t)first_row * pitch;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++, row += pitch) {
         if (first_row + i >= rows) break;
-        float *row = dq + (first_row + i) * sizes.stride.q.row;
 #pragma unroll
         for (int c = 0; c < shape::ROW_COLUMNS; c += 4)
             backward_add4(row, first_column + c / 4 * 32, sizes.d, sizes.scale, &part[i][c],
@@ -42,26 +43,40 @@ __device__ __forceinline__ void add_dq(float *dq, const float (&part)[8][shape::
     }
 }
 
-// s, Q_i K_j^T, becomes P, without dropout; with `softcapped` times dt/dx. Where nothing is seen anything.
-template <bool TIMES_SLOPE, int C>
+// s, Q_i K_j^T, becomes P, without dropout. Where nothing is seen it may be anything.
+template <int C>
 __device__ __forceinline__ void weights_of(float (&s)[8][C], const score_steps &steps, float scale,
                                            const float *lse, attn_band band, int query, int key,
                                            bool in_band) {
     const backward_extent whatever = {true, 0, 0}; // what does not exist is masked, too
-    float slopes[8][C];
     if (score_steps_any(steps)) {
         scale_step(s, scale);
-        if (TIMES_SLOPE && steps.softcap != 0) softcap_slopes(slopes, s, steps.softcap);
         score_steps_apply(s, steps, band, query, key, in_band);
         scale = 1;
     }
     backward_weights(s, lse, scale, whatever);
-    if (TIMES_SLOPE && steps.softcap != 0) {
+}
+
+// dt/dx = 1 - (t / softcap)^2 of products s, to the thread's place in a tile of WIDTH keys; and a product with
+// what stands there.
+template <int WIDTH, int C>
+__device__ __forceinline__ void softcap_slopes(float *tile, const float (&s)[8][C], float scale,
+                                               float softcap) {
+    const float inverse = 1 / softcap;
 #pragma unroll
-        for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++)
 #pragma unroll
-            for (int j = 0; j < C; j++) s[i][j] *= slopes[i][j];
-    }
+        for (int j = 0; j < C; j++) {
+            const float t = tanhf(s[i][j] * scale * inverse);
+            tile[i * WIDTH + j] = 1 - t * t;
+        }
+}
+template <int WIDTH, int C>
+__device__ __forceinline__ void multiply(float (&s)[8][C], const float *tile) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int j = 0; j < C; j++) s[i][j] *= tile[i * WIDTH + j];
 }
 
 // q, d_o, dq; k, v, dk, dv: strides in sizes; lse, row_sum [B][H][q_len]
@@ -80,16 +95,16 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
     const unsigned kv_heads = sizes.heads / sizes.group;
     const masked_block block = masked_block_here(sizes.together, sizes.heads_in_all, sizes.tiles);
     const unsigned member = block.head / kv_heads, kv_head = block.head % kv_heads;
-    const variant_place place = variant_place_of(sizes, member);
+    const variant_place &place = variant_place_of(sizes, member, kv_head);
     const attn_band band = place.band;
     const int first_key = (int)block.rank * BC;
     if (first_key >= band.kv_len) return; // the whole block: a shorter sequence
     const band_range queries = band_queries(band, first_key, min(first_key + BC, band.kv_len));
     const attn_layout &stride = sizes.stride;
-    const size_t k_at = variant_kv_at(stride.k, place, kv_head);
-    const size_t v_at = variant_kv_at(stride.v, place, kv_head);
-    const tile_matrix k_matrix = {k + k_at, band.kv_len, sizes.d, sizes.vectors, (int)stride.k.row};
-    const tile_matrix v_matrix = {v + v_at, band.kv_len, sizes.d, sizes.vectors, (int)stride.v.row};
+    const tile_matrix k_matrix = {k + place.k_at, band.kv_len, sizes.d, sizes.vectors,
+                                  (int)stride.k.row};
+    const tile_matrix v_matrix = {v + place.v_at, band.kv_len, sizes.d, sizes.vectors,
+                                  (int)stride.v.row};
 
     const backward_part<BR, C, shape::WARPS> of_s;
     const backward_part<BC, shape::KEY_COLUMNS, shape::WARPS> of_keys;
@@ -116,37 +131,36 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
     float sum_dk[8][shape::KEY_COLUMNS], sum_dv[8][shape::KEY_COLUMNS];
     tile_clear(sum_dk);
     tile_clear(sum_dv);
-    unsigned head = kv_head * sizes.group;
-    const unsigned end_head = head + sizes.group;
-    int query = queries.begin;
-    if (query >= queries.end)
-        head = end_head; // nobody sees these keys
-    else {
+    // All tiles of queries that see one of the keys, of one head after the other: tile n is of head_of(n).
+    const int a_head =
+        queries.begin < queries.end ? (queries.end - queries.begin + BR - 1) / BR : 0;
+    const int tiles = a_head * sizes.group;
+    const auto head_of = [&](int n) { return kv_head * sizes.group + (unsigned)(n / a_head); };
+    const auto query_of = [&](int n) { return queries.begin + n % a_head * BR; };
+    if (tiles > 0) {
         tile_load<BC, D, THREADS>(k_tile, k_matrix, first_key, 0);
         tile_load<BC, D, THREADS>(v_tile, v_matrix, first_key, 0);
-        load_q(head, query);
-        load_do(head, query);
+        load_q(head_of(0), query_of(0));
+        load_do(head_of(0), query_of(0));
     }
 
 #pragma unroll 1
-    while (head < end_head) {
-        const bool head_ends = query + BR >= queries.end;
-        const unsigned next_head = head_ends ? head + 1 : head;
-        const int next_query = head_ends ? queries.begin : query + BR;
-        const score_steps steps = score_steps_of(sizes, place, member, head);
-        const bool in_band = band_whole(band, query, BR, first_key, BC);
-        const bool whole = in_band && !steps.mask;
+    for (int n = 0; n < tiles; n++) {
+        const unsigned head = head_of(n);
+        const int query = query_of(n);
         const int my_query = query + of_s.row;
         tile_arrived(); // all tiles are there; and nobody reads the last dS any more
 
+        const bool in_band = band_whole(band, query, BR, first_key, BC);
+        const bool whole = in_band && !sizes.mask;
+        score_steps steps = score_steps_of(sizes, place, head);
         float s[8][C];
         tile_clear(s);
         tile_scores<D, D>(s, q_tile + tile_at<D>(of_s.row), k_tile + tile_at<D>(of_s.first_key));
-        weights_of<false>(s, steps, sizes.scale, lse_tile + of_s.row, band, my_query, my_key,
-                          in_band);
+        weights_of(s, steps, sizes.scale, lse_tile + of_s.row, band, my_query, my_key, in_band);
         uint64_t seen = ~(uint64_t)0;
         if (!whole) seen = pairs_seen<C>(steps, band, my_query, my_key);
-        if (steps.drops) dropout_step(s, steps, my_query, my_key);
+        if (steps.drops) dropout_step(s, pairs_kept<C>(steps, my_query, my_key), steps.drop.factor);
         if (!whole) pairs_select(s, seen, MASKED);
         backward_put<BC>(my_p, s);
         __syncthreads(); // P is complete
@@ -156,21 +170,27 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         else
             backward_key_sums<BC, BR, D>(sum_dv, p_column, do_tile + of_keys.first_column);
 
-        if (steps.drops || steps.softcap != 0) {
+        if (sizes.drops || sizes.softcap != 0) {
             __syncthreads(); // nobody reads P any more: another one may overwrite it
+            steps = score_steps_of(sizes, place, head);
             tile_clear(s);
             tile_scores<D, D>(s, q_tile + tile_at<D>(of_s.row),
                               k_tile + tile_at<D>(of_s.first_key));
-            weights_of<true>(s, steps, sizes.scale, lse_tile + of_s.row, band, my_query, my_key,
-                             in_band);
+            // The slopes wait in P's place, for want of registers: it is this thread's until dS is there.
+            if (sizes.softcap != 0) softcap_slopes<BC>(my_p, s, sizes.scale, sizes.softcap);
+            weights_of(s, steps, sizes.scale, lse_tile + of_s.row, band, my_query, my_key, in_band);
+            if (sizes.softcap != 0) multiply<BC>(s, my_p);
             backward_put<BC>(my_p, s);
         }
         float dp[8][C];
         tile_clear(dp);
         tile_scores<D, D>(dp, do_tile + tile_at<D>(of_s.row), v_tile + tile_at<D>(of_s.first_key));
-        if (steps.drops) dropout_step(dp, steps, my_query, my_key);
+        if (sizes.drops) {
+            steps = score_steps_of(sizes, place, head);
+            dropout_step(dp, pairs_kept<C>(steps, my_query, my_key), steps.drop.factor);
+        }
         __syncthreads(); // nobody reads P or dO any more: dS, and the next dO, may overwrite them
-        if (next_head < end_head) load_do(next_head, next_query);
+        if (n + 1 < tiles) load_do(head_of(n + 1), query_of(n + 1));
         backward_take<BC>(s, my_p); // P was kept there, to spare registers
         const backward_extent whatever = {true, 0, 0};
         backward_softmax(dp, s, sum_tile + of_s.row, whatever);
@@ -188,9 +208,9 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         else
             backward_key_sums<BC, BR, D>(sum_dk, p_column, q_tile + of_keys.first_column);
 
-        if (next_head < end_head) {
+        if (n + 1 < tiles) {
             __syncthreads(); // nobody reads Q, L or D any more: the next ones may overwrite them
-            load_q(next_head, next_query);
+            load_q(head_of(n + 1), query_of(n + 1));
         }
         float part[8][shape::ROW_COLUMNS];
         tile_clear(part);
@@ -201,7 +221,6 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
             tile_values<BC, BC, D, 32>(part, ds_row, k_tile + of_dq.first_column);
         add_dq<shape>(dq + variant_q_at(stride.q, place, head), part, query + of_dq.row,
                       queries.end, of_dq.first_column, sizes);
-        head = next_head, query = next_query;
     }
 
 #pragma unroll
@@ -210,10 +229,10 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         if (key >= band.kv_len) break;
 #pragma unroll
         for (int c = 0; c < shape::KEY_COLUMNS; c++) sum_dk[j][c] *= sizes.scale;
-        tile_store_row<32>(dk + k_at + key * stride.k.row, sum_dk[j], of_keys.first_column, sizes.d,
-                           sizes.vectors);
-        tile_store_row<32>(dv + v_at + key * stride.v.row, sum_dv[j], of_keys.first_column, sizes.d,
-                           sizes.vectors);
+        tile_store_row<32>(dk + place.k_at + key * stride.k.row, sum_dk[j], of_keys.first_column,
+                           sizes.d, sizes.vectors);
+        tile_store_row<32>(dv + place.v_at + key * stride.v.row, sum_dv[j], of_keys.first_column,
+                           sizes.d, sizes.vectors);
     }
 }
 
@@ -232,7 +251,7 @@ static attn_status launch(const attn_problem *p, const attn_tensors *t, const fl
 attn_status variants_backward_kv(const attn_problem *p, const attn_tensors *t,
                                  const float *row_sum) {
     const backward_plan plan = backward_plan_of(p);
-    return BACKWARD_CALL(&plan, launch, p, t, row_sum);
+    return VARIANTS_CALL(&plan, launch, p, t, row_sum);
 }
 
 attn_status variants_backward(const attn_problem *p, const attn_tensors *t, void *const *buffer) {

@@ -13,7 +13,7 @@
 // The loops, the copies and the products are masked_forward.cu's, the order of the blocks as well. A problem
 // of which only the rows' places differ has its bits: whole tiles take the scale into the softmax, as there.
 //
-// Grid: heads * the tiles of the longest member. Block, shared memory: as in tiled_q_outer.cu, and 16 bytes.
+// Grid: heads * the tiles of the longest member. Block, shared memory: as in tiled_q_outer.cu, and the block's place.
 // Device bytes, a head of a member; keys(t): how many keys the queries of tile t see together (with dropout,
 // and 0 to 3 before the first); pairs: how many see each other, by the band:
 //   read     4 * sum over t (queries of t * d + 2 * keys(t) * d)  + 4 * pairs (bias)  + pairs (mask)
@@ -54,23 +54,21 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 
     const masked_block block = masked_block_here(shape.together, shape.heads_in_all, shape.tiles);
     const unsigned member = block.head / shape.heads, head = block.head % shape.heads;
-    const variant_place place = variant_place_of(shape, member);
-    const attn_band band = place.band;
+    const variant_place &place = variant_place_of(shape, member, head / shape.group);
     const int first_query = (int)(shape.tiles - 1 - block.rank) * tile::BR;
-    if (first_query >= band.q_len) return; // the whole block: a shorter sequence
-    const score_steps steps = score_steps_of(shape, place, member, head);
-    const bool stepped = score_steps_any(steps);
+    if (first_query >= place.band.q_len) return; // the whole block: a shorter sequence
 
-    band_range keys = band_keys(band, first_query, min(first_query + tile::BR, band.q_len));
-    if (steps.drops) keys.begin -= keys.begin % 4; // a call of Philox serves four keys side by side
+    band_range keys =
+        band_keys(place.band, first_query, min(first_query + tile::BR, place.band.q_len));
+    if (shape.drops) keys.begin -= keys.begin % 4; // a call of Philox serves four keys side by side
     const attn_layout &stride = shape.stride;
-    const unsigned kv_head = head / shape.group;
-    const tile_matrix q_matrix = {q + variant_q_at(stride.q, place, head), band.q_len, shape.d,
-                                  shape.vectors, (int)stride.q.row};
-    const tile_matrix k_matrix = {k + variant_kv_at(stride.k, place, kv_head), keys.end, shape.d,
-                                  shape.vectors, (int)stride.k.row};
-    const tile_matrix v_matrix = {v + variant_kv_at(stride.v, place, kv_head), keys.end, shape.d,
-                                  shape.vectors, (int)stride.v.row};
+    const auto fetch = [&](int key, int n) { // as chunk_fetch
+        const tile_matrix k_matrix = {k + place.k_at, keys.end, shape.d, shape.vectors,
+                                      (int)stride.k.row};
+        const tile_matrix v_matrix = {v + place.v_at, keys.end, shape.d, shape.vectors,
+                                      (int)stride.v.row};
+        chunk_fetch<D>(ring, k_matrix, v_matrix, key, n);
+    };
 
     const tile_thread here = tile_thread_here<D>();
     const int my_query = first_query + here.query;
@@ -83,26 +81,31 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     tile_clear(sum_o);
     tile_rows_begin(rows);
     if (keys.begin < keys.end) {
+        const tile_matrix q_matrix = {q + variant_q_at(stride.q, place, head), place.band.q_len,
+                                      shape.d, shape.vectors, (int)stride.q.row};
         tile_load<tile::BR, D, tile::THREADS>(q_tile, q_matrix, first_query, 0);
-        chunk_fetch<D>(ring, k_matrix, v_matrix, keys.begin, 0);
+        fetch(keys.begin, 0);
     }
 
 #pragma unroll 1
     for (int key = keys.begin; key < keys.end; key += BC) {
         const int my_key = key + 8 * here.x;
-        const bool in_band = band_whole(band, first_query, tile::BR, key, BC);
-        // Without a band rows that do not exist hide nothing, as in chapter 3.
-        const bool whole = (shape.banded ? in_band : key + BC <= keys.end) && !steps.mask;
         float s[8][8];
         tile_clear(s);
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
             tile_arrived(); // chunk n is there, and nobody reads the one before any more
-            chunk_fetch<D>(ring, k_matrix, v_matrix, key, n + 1);
+            fetch(key, n + 1);
             tile_scores<D, chunks::K_WIDTH>(s, my_q + n * chunks::K_WIDTH,
                                             ring + n % 2 * chunks::FLOATS +
                                                 tile_at<chunks::K_WIDTH>(8 * here.x));
         }
+        const attn_band band = place.band;
+        const score_steps steps = score_steps_of(shape, place, head);
+        const bool stepped = score_steps_any(steps);
+        const bool in_band = band_whole(band, first_query, tile::BR, key, BC);
+        // Without a band rows that do not exist hide nothing, as in chapter 3.
+        const bool whole = (shape.banded ? in_band : key + BC <= keys.end) && !steps.mask;
         const float factor = tile_scale(s, shape.scale, keys.end - my_key, whole && !stepped);
         if (stepped) score_steps_apply(s, steps, band, my_query, my_key, in_band);
         uint64_t seen = ~(uint64_t)0;
@@ -112,13 +115,13 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
         }
         seeing |= rows_seeing(seen);
         tile_softmax<D>(s, factor, rows, sum_o);
-        if (steps.drops) dropout_step(s, steps, my_query, my_key);
+        if (shape.drops) dropout_step(s, pairs_kept<8>(steps, my_query, my_key), steps.drop.factor);
         if (!whole) pairs_select(s, seen, MASKED);
         tile_write_weights<BC>(my_p + 8 * here.x, s);
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
             tile_arrived(); // as above; and the warp's weights are written
-            chunk_fetch<D>(ring, k_matrix, v_matrix, key, COUNT + n + 1);
+            fetch(key, COUNT + n + 1);
             const float *v_tile = ring + (COUNT + n) % 2 * chunks::FLOATS;
             const float *weights = my_p + n * chunks::V_KEYS;
             if (!whole && tile_would_leak<chunks::V_KEYS, D>(v_tile))
@@ -134,7 +137,8 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 
     tile_finish<D>(o + variant_q_at(stride.o, place, head),
                    lse + variant_row_at(shape, place, head), sum_o, rows, my_query, here.x,
-                   band.q_len, any_of_row<D>(seeing), shape.d, (int)stride.o.row, shape.vectors);
+                   place.band.q_len, any_of_row<D>(seeing), shape.d, (int)stride.o.row,
+                   shape.vectors);
 }
 
 template <int D> static attn_status launch(const attn_problem *p, const attn_tensors *t) {

@@ -1,6 +1,6 @@
 // variants_model.cu -- what `variants` can do, and the closed forms of what it moves and computes: masked's,
 // added up over the sequences, and what each step reads besides.
-#include "chapters/06-masks/variants.cuh"
+#include "chapters/06-masks/places.cuh"
 #include "chapters/06-masks/visited.cuh"
 #include "cpu/mask.h"
 
@@ -28,7 +28,8 @@ attn_status variants_supports(const attn_problem *p) {
     const backward_plan plan = backward_plan_of(p);
     const attn_layout layout = attn_layout_of(p);
     const uint64_t members = (uint64_t)(p->sequences != 0 ? p->sequences : p->batch);
-    ATTN_TRY(q_outer_shared_fits(p, "the backward pass", plan.shared_bytes + 16));
+    ATTN_TRY(
+        q_outer_shared_fits(p, "the backward pass", plan.shared_bytes + sizeof(variant_place)));
     ATTN_TRY(stride_fits("q", layout.q));
     ATTN_TRY(stride_fits("k", layout.k));
     ATTN_TRY(stride_fits("v", layout.v));
@@ -36,9 +37,20 @@ attn_status variants_supports(const attn_problem *p) {
     ATTN_TRY(blocks_fit(members * (uint64_t)p->heads,
                         variant_query_tiles(p, 8192 / q_outer_compiled_dim(p))));
     ATTN_TRY(blocks_fit(members * (uint64_t)p->kv_heads, variant_key_tiles(p, plan.bc)));
+    if (plan.dim > 128 && !plan.large)
+        return attn_error(
+            ATTN_UNSUPPORTED,
+            "variants: above head_dim 128 its backward pass is compiled only for GPUs "
+            "that give a block %zu bytes of shared memory (naive does any)",
+            sizeof(float) * backward_256_large::FLOATS + sizeof(variant_place));
+    if (p->softcap != 0 && p->softcap < 1e-37f)
+        return attn_error(ATTN_UNSUPPORTED,
+                          "variants: softcap is %g; below 1e-37 its inverse is no number",
+                          (double)p->softcap);
+    const backward_plan bias = bias_gradient_plan(p);
     return p->bias_gradient
                ? blocks_fit((uint64_t)(p->bias_batch * p->bias_heads),
-                            variant_query_tiles(p, plan.br) * variant_key_tiles(p, plan.bc))
+                            variant_query_tiles(p, bias.br) * variant_key_tiles(p, bias.bc))
                : attn_ok();
 }
 
@@ -75,7 +87,7 @@ typedef struct bias_tiles {
 } bias_tiles;
 
 static bias_tiles bias_tiles_of(const attn_problem *p) {
-    const backward_plan plan = backward_plan_of(p);
+    const backward_plan plan = bias_gradient_plan(p);
     const attn_band band = attn_band_of(p);
     bias_tiles sum = {0, 0, 0};
     for (int query = 0; query < band.q_len; query += plan.br) {
