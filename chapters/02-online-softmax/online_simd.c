@@ -88,9 +88,9 @@ static int all_see(const tile *t, int j) {
     return t->seen_by_all.first <= j && j < t->seen_by_all.end;
 }
 
-// S^T or P^T, for the steps: queries are in the lanes.
+// S^T or P^T, for the steps.
 static pairs pairs_of(const tile *t) {
-    return (pairs){t->s, t->i0, t->i1, t->j0, t->j1, 1, BLOCK_QUERIES};
+    return (pairs){t->s, t->i0, t->i1, t->j0, t->j1, QUERIES_IN_LANES};
 }
 
 // S^T = K Q^T: a row of it for each key, d multiply-adds deep.
@@ -251,11 +251,11 @@ static void attend(tile *t, int bc) {
         const int edge = t->j0 < t->seen_by_all.first || t->j1 > t->seen_by_all.end;
         const pairs s = pairs_of(t);
         scores(t);
-        if (steps->change_scores) change_scores(steps, &s, t->scale.of_s, NULL);
+        if (steps->change_scores) change_scores(steps, s, t->scale.of_s, NULL);
         if (edge) mask_scores(t);
-        if (steps->mask) hide(steps, &s, -INFINITY);
+        if (steps->mask) hide(steps, s, -INFINITY);
         softmax(t);
-        if (steps->drops) drop(steps, &s);
+        if (steps->drops) drop(steps, s);
         if (edge && product_would_leak(t))
             values_selected(t);
         else

@@ -52,9 +52,9 @@ static size_t queries(const tile *t) {
     return (size_t)(t->i1 - t->i0);
 }
 
-// One of the last three, for the steps: keys are in the lanes.
+// One of the last three, for the steps.
 static pairs pairs_of(const tile *t, float *x) {
-    return (pairs){x, t->i0, t->i1, t->j0, t->j1, TILE_KEYS, 1};
+    return (pairs){x, t->i0, t->i1, t->j0, t->j1, KEYS_IN_LANES};
 }
 
 // out += a b, otherwise as product() in register_block.h. The multiplication by 1 costs nothing: it is
@@ -76,7 +76,7 @@ VECTOR_NOINLINE void weights(const tile *t) {
     float *p = t->p;
     const pairs s = pairs_of(t, p);
     product(rows, d, t->q, t->head.q_row, 1, t->k, NULL, p); // S = Q K^T, unscaled
-    if (t->head.steps.change_scores) change_scores(&t->head.steps, &s, t->scale, t->cap_slope);
+    if (t->head.steps.change_scores) change_scores(&t->head.steps, s, t->scale, t->cap_slope);
     for (size_t i = 0; i < rows; i++)
         for (int v = 0; v < VECTORS; v++, p += LANES) {
             const vfloat x = vector_load(p) * scale - lse[i];
@@ -91,7 +91,7 @@ VECTOR_NOINLINE void score_gradients(const tile *t) {
     float *ds = t->ds;
     const pairs dp = pairs_of(t, ds);
     product(rows, d, t->d_o, t->head.o_row, 1, t->v, NULL, ds); // dP = dO V^T
-    if (t->head.steps.drops) drop(&t->head.steps, &dp);
+    if (t->head.steps.drops) drop(&t->head.steps, dp);
     for (size_t i = 0; i < rows; i++)
         for (int v = 0; v < VECTORS; v++, p += LANES, ds += LANES)
             vector_store(ds, vector_load(p) * (vector_load(ds) - sum[i]) * scale);
@@ -114,7 +114,7 @@ static void mask(const tile *t, int edge) {
     for (int n = 0; n < (t->cap_slope ? 3 : 2); n++) {
         const pairs x = pairs_of(t, all[n]);
         if (edge) mask_band(t, all[n]);
-        if (t->head.steps.mask) hide(&t->head.steps, &x, 0);
+        if (t->head.steps.mask) hide(&t->head.steps, x, 0);
     }
 }
 
@@ -207,7 +207,7 @@ static void tile_gradients(const tile *t) {
     const pairs p = pairs_of(t, t->p);
     weights(t);
     score_gradients(t);
-    if (steps->drops) drop(steps, &p);
+    if (steps->drops) drop(steps, p);
     if (masked) mask(t, edge);
     if (t->dbias) bias_gradients(t);
     if (t->cap_slope) through_softcap(t);
