@@ -19,14 +19,14 @@
 
 // Those of one query head. Without variable lengths there is one sequence: bias and mask need not know.
 typedef struct score_steps {
-    int change_scores;  // 1: one of the next three is on
-    float softcap;      // 0: off
-    float slope;        // ALiBi's, 0: off
-    const float *bias;  // of query 0 and key 0; NULL: off
+    int change_scores;   // 1: one of the next three is on
+    float softcap;       // 0: off
+    float slope;         // ALiBi's, 0: off
+    const float *bias;   // of query 0 and key 0; NULL: off
     const uint8_t *mask; // likewise
-    size_t row;         // of bias and mask, from one query to the next
-    int shift;          // the query's own position i' is i + shift
-    int drops;          // 1: there is dropout
+    size_t row;          // of bias and mask, from one query to the next
+    int shift;           // the query's own position i' is i + shift
+    int drops;           // 1: there is dropout
     attn_dropout dropout;
     uint32_t head; // its number in dropout's counter
 } score_steps;
@@ -50,8 +50,7 @@ VECTOR_INLINE size_t rows_of_lanes(pairs t) {
 }
 
 // *cap_slope, where it is asked for, is what the softcap multiplies gradients with: 1 - tanh^2.
-VECTOR_NOINLINE void true_scores(const score_steps *steps, pairs t, float scale,
-                                 float *cap_slope) {
+VECTOR_NOINLINE void true_scores(const score_steps *steps, pairs t, float scale, float *cap_slope) {
     const size_t end = rows_of_lanes(t) * BLOCK_QUERIES;
     for (size_t n = 0; n < end; n += LANES) {
         vfloat x = vector_load(t.x + n) * scale;
@@ -110,8 +109,7 @@ VECTOR_NOINLINE void subtract_alibi(const score_steps *steps, pairs t) {
         }
 }
 
-static inline void change_scores(const score_steps *steps, pairs t, float scale,
-                                 float *cap_slope) {
+static inline void change_scores(const score_steps *steps, pairs t, float scale, float *cap_slope) {
     true_scores(steps, t, scale, cap_slope);
     if (steps->bias) add_bias(steps, t);
     if (steps->slope != 0) subtract_alibi(steps, t);

@@ -200,8 +200,8 @@ static void add_slabs(const call *c, const float *partial) {
     for (int64_t row = 0; row < (int64_t)attn_rows(p); row++) {
         const int64_t head = row / q_len, i = row % q_len;
         const float *from = partial + (size_t)head * dq_head + (size_t)i * COLUMNS;
-        float *dq = (float *)c->tensors->dq +
-                    element_of(at.q, head / p->heads, head % p->heads, first + i);
+        float *dq =
+            (float *)c->tensors->dq + element_of(at.q, head / p->heads, head % p->heads, first + i);
         for (int c0 = 0; c0 < d; c0 += COLUMNS, from += panel) {
             float sum[COLUMNS];
             memcpy(sum, from, sizeof sum);

@@ -16,8 +16,8 @@ void row_sums(const attn_problem *p, const attn_tensors *t, float *d) {
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < rows; row++) {
         const int64_t head = row / p->q_len;
-        const int64_t first = head / p->heads * at.batch + head % p->heads * at.head +
-                              row % p->q_len * at.row;
+        const int64_t first =
+            head / p->heads * at.batch + head % p->heads * at.head + row % p->q_len * at.row;
         d[row] = naive_dot((const float *)t->d_o + first, (const float *)t->o + first, columns);
     }
 }
