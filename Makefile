@@ -247,8 +247,9 @@ endif
 
 check: $(program) $(emulated_modules) $(host_modules) ## runs all CUDA stages under the emulator's checks
 	@for c in tests/golden/*/; do \
-	    $(program) check all --device check --case $$c > $(BUILD)/check.log 2>&1 || { cat $(BUILD)/check.log; exit 1; }; \
-	    grep ^PASS $(BUILD)/check.log; \
+	    $(program) check all --device check --case $$c > $(BUILD)/check.log 2>&1 || \
+	        grep -q 'no stage does this case' $(BUILD)/check.log || { cat $(BUILD)/check.log; exit 1; }; \
+	    grep ^PASS $(BUILD)/check.log || echo "skipped: no CUDA stage does $$c"; \
 	done
 	@echo 'Bank conflicts and sectors, place by place: $(program) check all --device check --case FOLDER'
 
