@@ -233,7 +233,8 @@ START_TEST(a_case_has_sequences_and_an_alignment) {
         {PACKED "q_cumulative 0 3\nq_cumulative 0 3\n", "case.txt:10|given already"},
         // What the problem's own check says:
         {PACKED "q_cumulative 0 2\nkv_cumulative 0 5\n", "q_cumulative|2|3"},
-        {PACKED "q_cumulative 0 4 3\nkv_cumulative 0 1 5\n", "q_cumulative|less than the one before"},
+        {PACKED "q_cumulative 0 4 3\nkv_cumulative 0 1 5\n",
+         "q_cumulative|less than the one before"},
         {"top_left 1\ncausal 0\nwindow 0\n" SIZES, "case.txt:1|top_left|causal 1"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
