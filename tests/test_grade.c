@@ -41,6 +41,7 @@ static const char *build_folder(void) {
 // Grades build/grade/wrong/NAME; `got.out` is then on one line.
 static void grade(const char *name, const char *seed) {
     char grader[4200], folder[4300], number[2] = {name[0], 0};
+    setenv("OMP_NUM_THREADS", "1", 1); // as grade.sh does
     snprintf(grader, sizeof grader, "%s/grader", build_folder());
     snprintf(folder, sizeof folder, "%s/grade/wrong/%s", build_folder(), name);
     run_command(grader, number, folder, "--seconds", "20", "--seed", seed, NULL);

@@ -1,6 +1,6 @@
 // forward.c -- the usual mistakes of an online softmax (exercises 2, 3 and 6), each computed.
 //
-// Scores and sums are double here; exponentials are fp32, for some mistakes show in their overflow and
+// Scores are double here; exponentials and sums are fp32, for some mistakes show in their overflow and
 // underflow alone.
 #include "tests/grade/grader.h"
 
@@ -12,6 +12,7 @@ enum {
     L_NOT_RESCALED,
     NOTHING_RESCALED,
     FACTOR_INVERTED,
+    FACTOR_INVERTED_BUT_FIRST,
     DIVIDED_EVERY_TIME,
     DIVIDED_EVERY_TIME_BUT_THE_LAST,
     NOT_DIVIDED,
@@ -27,6 +28,7 @@ enum {
     ONE_KEY_MORE,
     ONE_KEY_LESS,
     TILE_NOT_MASKED,
+    TILE_MASKED_AT_ITS_END,
     MASKED_SCORED_0,
     REST_LOST,
     LAST_TILE_LOST,
@@ -41,36 +43,41 @@ enum {
 // either of both.
 #define RESCALING                                                                                \
     {O_NOT_RESCALED, O,                                                                          \
-     "O is not rescaled: what was summed under the old maximum must be multiplied "              \
-     "by alpha = e^(m_old - m_new) when the maximum rises, O as well as l"},                     \
+     "O is not rescaled: what was summed under the old maximum must be multiplied by alpha = "   \
+     "e^(m_old - m_new) when the maximum rises, O as well as l"},                                \
         {L_NOT_RESCALED, O | LSE,                                                                \
          "l is not rescaled: it was summed under the old maximum, as O was, and both need the "  \
-         "factor alpha = e^(m_old - m_new)"},                                                    \
+         "factor "                                                                               \
+         "alpha = e^(m_old - m_new)"},                                                           \
         {NOTHING_RESCALED, O | LSE,                                                              \
          "neither l nor O is rescaled: both were summed under the old maximum, and must be "     \
-         "multiplied by alpha = e^(m_old - m_new) when it rises"},                               \
+         "multiplied "                                                                           \
+         "by alpha = e^(m_old - m_new) when it rises"},                                          \
+        {FACTOR_INVERTED_BUT_FIRST, O,                                                           \
+         "the factor is inverted: it is e^(m_old - m_new), at most 1"},                          \
+        {FACTOR_INVERTED, O,                                                                     \
+         "the factor may be inverted: it is e^(m_old - m_new), at most 1. e^(m_new - m_old) is " \
+         "infinite "                                                                             \
+         "for the first key, where m_old is -infinity, and infinity times 0 is NaN"},            \
         {DIVIDED_EVERY_TIME, O,                                                                  \
          "O is divided by l again and again; while the sum grows it stays undivided, and is "    \
          "divided "                                                                              \
          "once, at the end"},                                                                    \
         {DIVIDED_EVERY_TIME_BUT_THE_LAST, O,                                                     \
          "O is divided by l each time something is added; while the sum grows it stays "         \
-         "undivided, "                                                                           \
-         "and is divided once, at the end"},                                                     \
+         "undivided, and "                                                                       \
+         "is divided once, at the end"},                                                         \
         {NOT_DIVIDED, O, "O is not divided by l at the end: weights sum to l, not to 1"},        \
         {WEIGHT_OF_OLD_M, O,                                                                     \
          "the weights are e^(s - m) with the old maximum; what is added now needs the new one"}, \
-        {M_STARTS_AT_0, O | LSE,                                                                 \
+        {M_STARTS_AT_0, LSE,                                                                     \
          "m starts at 0: that is the maximum of nothing only if no score lies far below it. "    \
-         "Where "                                                                                \
-         "all do, every weight is 0 and O is 0/0. It starts at -infinity"},                      \
+         "Where all "                                                                            \
+         "do, every weight is 0 and O is 0/0. It starts at -infinity"},                          \
         {LSE_WITHOUT_M, LSE,                                                                     \
          "L is log l alone; the sum was taken of e^(s - m), so L = m + log l"},                  \
-        {LSE_BINARY, LSE, "L has the binary logarithm of l; it is natural: m + logf(l)"}, {      \
-        FACTOR_INVERTED, O,                                                                      \
-            "the factor may be inverted: it is e^(m_old - m_new), at most 1. e^(m_new - m_old) " \
-            "is "                                                                                \
-            "infinite for the first key, where m_old is -infinity, and infinity times 0 is NaN"  \
+    {                                                                                            \
+        LSE_BINARY, LSE, "L has the binary logarithm of l; it is natural: m + logf(l)"           \
     }
 
 const mistake online_mistakes[] = {RESCALING, {0, 0, NULL}};
@@ -88,6 +95,10 @@ const mistake tile_mistakes[] = {
     {0, 0, NULL},
 };
 
+#define NOT_MASKED                                                                              \
+    "within the last tiles all keys are taken: a tile is visited when some query of the block " \
+    "sees "                                                                                     \
+    "a key of it, and each other pair in it must get the score -infinity"
 #define EMPTY                                                                                  \
     "a query that sees no key gives NaN. Its maximum stays -infinity, and (-inf) - (-inf) is " \
     "NaN; "                                                                                    \
@@ -105,10 +116,8 @@ const mistake band_mistakes[] = {
      "the last tile is lost when it is not full: the number of tiles is rounded down; it is "
      "(end + BC - 1) / BC"},
     {LAST_TILE_LOST, O, "the last tile of keys is lost: the loop ends one tile too early"},
-    {TILE_NOT_MASKED, O,
-     "within the last tiles all keys are taken: a tile is visited when some query of the block "
-     "sees "
-     "a key of it, and each other pair in it must get the score -infinity"},
+    {TILE_MASKED_AT_ITS_END, O, NOT_MASKED},
+    {TILE_NOT_MASKED, O, NOT_MASKED},
     {MASKED_SCORED_0, O,
      "pairs that do not see each other have a score of 0, and with it a weight; it is -infinity"},
     {EMPTY_ROW_NAN, O, EMPTY},
@@ -123,7 +132,7 @@ typedef struct softmax {
     int mistake;
     const attn_problem *p;
     const float *q, *k, *v; // the row of q; the head of k and v
-    double *s;              // its scores, of all keys, and 0 beyond the last up to a whole tile
+    double *s;              // its scores, of all keys, and room up to a whole tile
     int i;
 } softmax;
 
@@ -164,56 +173,53 @@ static int end_of_block(const softmax *x) {
 }
 
 static void attend(softmax *x, double *o, double *lse) {
-    const int what = x->mistake, tile = x->e->bc, kv_len = (int)x->p->kv_len;
+    const int what = x->mistake, tile = x->e->bc;
     const int64_t d = x->p->head_dim;
-    int end = end_of_row(x, x->i), visited = kv_len;
-    if (x->p->causal) {
-        visited = end_of_block(x);
-        if (end > visited) end = visited;
-        const int whole = (visited + tile - 1) / tile * tile;
-        if (what == TILE_NOT_MASKED || what == MASKED_SCORED_0)
-            end = whole < kv_len ? whole : kv_len;
-    }
-    float m = what == M_STARTS_AT_0 ? 0 : -INFINITY;
-    double l = 0;
     const int seen = end_of_row(x, x->i);
+    int visited = (int)x->p->kv_len, end = seen; // keys [0, visited) are there, [0, end) are taken
+    if (x->p->causal) visited = end_of_block(x);
+    if (end > visited) end = visited;
+    if (what == TILE_MASKED_AT_ITS_END) end = visited;
+    if (what == TILE_NOT_MASKED || what == MASKED_SCORED_0 || what == TAIL_SCORED_0)
+        end = (visited + tile - 1) / tile * tile;
+    for (int j = visited; j < end; j++) x->s[j] = 0;
+    for (int j = seen; j < end && what == MASKED_SCORED_0; j++) x->s[j] = 0;
+
+    float m = what == M_STARTS_AT_0 ? 0 : -INFINITY;
+    float l = 0;
     for (int64_t c = 0; c < d; c++) o[c] = 0;
     for (int first = 0; first < end; first += tile) {
-        const int tail = what == TAIL_SCORED_0;
-        const int keys = tail ? tile : end - first < tile ? end - first : tile;
+        const int next = end - first < tile ? end : first + tile;
         if (what == RESET_EVERY_TILE) m = -INFINITY, l = 0;
         float m_new = m;
-        for (int j = first; j < first + keys; j++) {
-            if (what == MASKED_SCORED_0 && j >= seen) x->s[j] = 0;
-            m_new = fmaxf(m_new, (float)(j < kv_len ? x->s[j] : 0));
-        }
+        for (int j = first; j < next; j++) m_new = fmaxf(m_new, (float)x->s[j]);
         const float shift = m_new == -INFINITY ? 0 : m_new;
-        const float alpha = what == FACTOR_INVERTED ? expf(shift - m) : expf(m - shift);
+        const int inverted =
+            what == FACTOR_INVERTED || (what == FACTOR_INVERTED_BUT_FIRST && m != -INFINITY);
+        const float alpha = inverted ? expf(shift - m) : expf(m - shift);
         if (what != L_NOT_RESCALED && what != NOTHING_RESCALED) l *= alpha;
         for (int64_t c = 0; c < d && what != O_NOT_RESCALED && what != NOTHING_RESCALED; c++)
-            o[c] *= alpha;
-        for (int j = first; j < first + keys; j++) {
-            const float p =
-                expf((float)(j < kv_len ? x->s[j] : 0) - (what == WEIGHT_OF_OLD_M ? m : shift));
+            o[c] = (float)o[c] * alpha;
+        for (int j = first; j < next; j++) {
+            const int old = what == WEIGHT_OF_OLD_M && m != -INFINITY;
+            const float p = expf((float)x->s[j] - (old ? m : shift));
             l += p;
-            for (int64_t c = 0; c < d && j < kv_len; c++) o[c] += (double)p * x->v[j * d + c];
+            for (int64_t c = 0; c < d && j < visited; c++) o[c] = (float)o[c] + p * x->v[j * d + c];
         }
         m = m_new;
-        const int last = first + tile >= end;
-        if (what == DIVIDED_EVERY_TIME || (what == DIVIDED_EVERY_TIME_BUT_THE_LAST && !last))
-            for (int64_t c = 0; c < d; c++) o[c] /= l;
+        if (what == DIVIDED_EVERY_TIME || (what == DIVIDED_EVERY_TIME_BUT_THE_LAST && next < end))
+            for (int64_t c = 0; c < d; c++) o[c] = (float)o[c] / l;
     }
     for (int64_t c = 0; c < d && end > 0 && what != NOT_DIVIDED; c++) o[c] /= l;
     *lse = (what == LSE_WITHOUT_M ? 0 : m) + (what == LSE_BINARY ? log2(l) : log(l));
-    if (end <= 0 && what != M_STARTS_AT_0) *lse = -INFINITY;
-    if (end <= 0 && (what == EMPTY_ROW_NAN || (what == EMPTY_ROW_NAN_IN_VISITED && visited > 0)))
+    if (end == 0 && (what == EMPTY_ROW_NAN || (what == EMPTY_ROW_NAN_IN_VISITED && visited > 0)))
         for (int64_t c = 0; c < d; c++) o[c] = NAN;
 }
 
 void imitate_forward(const exercise *e, const attn_trial *trial, int mistake, imitation *out) {
     const attn_problem *p = &trial->problem;
     const int64_t d = p->head_dim, group = p->heads / p->kv_heads;
-    double *s = calloc((size_t)p->kv_len + 1, sizeof *s);
+    double *s = calloc((size_t)(p->kv_len + e->bc), sizeof *s);
     if (!s) return;
     for (int64_t row = 0; row < (int64_t)attn_rows(p); row++) {
         const int64_t head = row / p->q_len / group;

@@ -15,7 +15,7 @@ $(grader): $(call objects,$(wildcard tests/grade/*.c)) $(library)
 
 # ---- the answer's modules ---------------------------------------------------------------------------------
 # $(1): folder, which has the answer as exercise.c or .cu, $(2): the chapter's folder, $(3): device. What the
-# exercise is given, and the sources of the device, are built as always.
+# exercise is given, and the sources of the device, are built as always. $(4): more flags.
 exercise_given = $(filter-out %/exercise.c %/exercise.cu,$(wildcard chapters/$(1)/exercise/*.c chapters/$(1)/exercise/*.cu))
 exercise_objects = $(patsubst %,$(if $(filter host,$(2)),$(BUILD)/obj,$(BUILD)/obj/$(2))/%.o,$(call exercise_given,$(1)))
 exercise_compile_host = $(CC) $(CPPFLAGS) $(C_FLAGS)
@@ -27,13 +27,13 @@ define exercise_module
 $(1)/$(3)/$(call number,$(2)).so: $(1)/exercise$(suffix $(call exercise_source,$(2))) $(call exercise_objects,$(2),$(3)) $(wildcard chapters/$(2)/exercise/*.h chapters/$(2)/exercise/*.cuh) $(exercise_runtime_$(3)) $(library)
 	@mkdir -p $$(@D)
 	$$(call say,$(3),$$<)
-	$(quiet)$(exercise_compile_$(3)) -c $$< -o $$(@D)/exercise.o
+	$(quiet)$(exercise_compile_$(3)) $(4) -c $$< -o $$(@D)/exercise.o
 	$(quiet)$(if $(filter host,$(3)),$(CC) $(C_FLAGS),$(CXX) $(OPENMP) $(SAN)) $(MODULE) $$(@D)/exercise.o $(call exercise_objects,$(2),$(3)) $(exercise_runtime_$(3)) $(library) -o $$@ $(LIBS)
 endef
 exercise_devices = $(if $(filter %.c,$(call exercise_source,$(1))),host,emulator check)
 exercise_modules = $(foreach d,$(call exercise_devices,$(1)),$(2)/$(d)/$(call number,$(1)).so)
 define exercise_modules_rules
-$(foreach d,$(call exercise_devices,$(1)),$(eval $(call exercise_module,$(2),$(1),$(d))))
+$(foreach d,$(call exercise_devices,$(1)),$(eval $(call exercise_module,$(2),$(1),$(d),$(3))))
 endef
 
 # ---- make exerciseN, gradeN ---------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ wrong_modules += $(call exercise_modules,$(3),$(BUILD)/grade/wrong/$(1))
 $(BUILD)/grade/wrong/$(1)/$(notdir $(2)): $(2) $(wrong_table) tests/mutants/mutate.awk
 	@mkdir -p $$(@D)
 	@awk -v name=$(1) -f tests/mutants/mutate.awk $(wrong_table) $(2) > $$@
-$(call exercise_modules_rules,$(3),$(BUILD)/grade/wrong/$(1))
+$(call exercise_modules_rules,$(3),$(BUILD)/grade/wrong/$(1),-w)
 endef
 $(foreach w,$(wrong_rows),$(eval $(call wrong_rules,$(call mutant_field,$(w),1),$(call mutant_field,$(w),2),$(call mutant_chapter,$(w)))))
 

@@ -21,5 +21,6 @@ ${MAKE:-make} --no-print-directory "answer$number" > "$folder/log" 2>&1 || {
     exit 3
 }
 grep -A 6 'warning:' "$folder/log"
-"$build/grader" "$number" "$folder" "$@" --seconds "${ATTENTION_GRADE_SECONDS:-120}" \
+# One thread: blocks run one after another, and a mistake looks the same every time.
+OMP_NUM_THREADS=1 "$build/grader" "$number" "$folder" "$@" --seconds "${ATTENTION_GRADE_SECONDS:-120}" \
     --megabytes "${ATTENTION_GRADE_MEGABYTES:-2048}"

@@ -34,7 +34,8 @@ struct exercise {
     void (*imitate)(const exercise *, const attn_trial *, int mistake, imitation *out);
     const char
         *race_hint; // what a finding of the check build usually comes from; NULL: none is made
-    const char *byte_hint; // likewise a count above the closed form
+    const char *block_race_hint; // likewise, between blocks
+    const char *byte_hint;       // likewise a count above the closed form
 };
 
 // In the order of chapters; NULL when there is no such number.

@@ -25,18 +25,29 @@ static int no_number(double x) {
 }
 
 // ---- recognising a mistake ----
+// Wide: an answer adds in an order of its own, and a mistake may magnify what that costs, in proportion to
+// the largest number of a row.
+static int row_agrees(const float *got, const double *wrong, int64_t columns, double allowed) {
+    double largest = 0;
+    for (int64_t c = 0; c < columns; c++)
+        if (!no_number(wrong[c])) largest = fmax(largest, fabs(wrong[c]));
+    for (int64_t c = 0; c < columns; c++) {
+        if (no_number(wrong[c]) != no_number(got[c])) return 0;
+        if (!no_number(wrong[c]) && fabs(got[c] - wrong[c]) > 10 * allowed + 1e-4 * largest)
+            return 0;
+    }
+    return 1;
+}
+
 static int agrees(const grade_case *c, const imitation *made, unsigned results) {
     for (int r = 0; r < ATTN_RESULTS; r++) {
         const float *got = answer(&c->proof.run, r);
+        const int64_t columns = r == ATTN_RESULT_LSE ? 1 : c->trial.problem.head_dim;
+        const int64_t count = (int64_t)elements(&c->trial.problem, r);
         if (!(results >> r & 1) || !got) continue;
-        for (size_t i = 0; i < elements(&c->trial.problem, r); i++) {
-            const double wrong = made->result[r][i];
-            if (no_number(wrong) != no_number(got[i])) return 0;
-            // Wide: an answer adds in an order of its own, and a mistake may magnify what that costs.
-            if (!no_number(wrong) &&
-                fabs(got[i] - wrong) > 10 * c->proof.comparison[r].allowed + 1e-4 * fabs(wrong))
+        for (int64_t i = 0; i < count; i += columns)
+            if (!row_agrees(got + i, made->result[r] + i, columns, c->proof.comparison[r].allowed))
                 return 0;
-        }
     }
     return 1;
 }

@@ -87,8 +87,11 @@ static void print_hint(const char *text) {
     printf("\n");
 }
 
-static const char *hint_of(const options *o, const grade_case *cases, int count, int race) {
-    if (race && o->e->race_hint) return o->e->race_hint;
+static const char *hint_of(const options *o, const grade_case *cases, int count,
+                           const attn_status *races) {
+    if (strstr(races->text, "device-memory race") && o->e->block_race_hint)
+        return o->e->block_race_hint;
+    if (races->code == ATTN_DEVICE) return o->e->race_hint;
     const mistake *m = recognise(o->e, cases, count);
     return m ? m->hint : NULL;
 }
@@ -108,7 +111,7 @@ static int report(const options *o, const attn_loaded_stage *row, grade_case *ca
     if (races->code != ATTN_OK) printf("FAIL  the check build: %s\n", races->text);
     const int race = races->code == ATTN_DEVICE;
     if (first || race) {
-        const char *hint = hint_of(o, cases, count, race);
+        const char *hint = hint_of(o, cases, count, races);
         if (hint) print_hint(hint);
         if (!hint && first && first->status.code == ATTN_OK &&
             strstr(first->failure, "bytes") == NULL)
