@@ -20,7 +20,8 @@ static const made small[] = {
     {1, 1, 1, 4, 4, 8, ATTN_INPUT_NORMAL, 0},     {1, 1, 1, 5, 40, 8, ATTN_INPUT_NORMAL, 0},
     {1, 1, 1, 64, 64, 64, ATTN_INPUT_NORMAL, 0},  {1, 1, 1, 100, 33, 16, ATTN_INPUT_NORMAL, 0},
     {1, 1, 1, 70, 130, 40, ATTN_INPUT_NORMAL, 0}, {2, 4, 2, 20, 50, 24, ATTN_INPUT_NORMAL, 0},
-    {1, 1, 1, 3, 0, 8, ATTN_INPUT_NORMAL, 0},     {1, 1, 1, 9, 7, 5, ATTN_INPUT_NORMAL, 0.7f},
+    {1, 1, 1, 10, 20, 200, ATTN_INPUT_NORMAL, 0}, {1, 1, 1, 3, 0, 8, ATTN_INPUT_NORMAL, 0},
+    {1, 1, 1, 9, 7, 5, ATTN_INPUT_NORMAL, 0.7f},
 };
 enum { SMALL = sizeof small / sizeof *small, HIDDEN = 4 };
 

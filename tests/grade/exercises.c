@@ -11,6 +11,12 @@
 
 static const exercise exercises[] = {
     {
+        .number = 1,
+        .title = "the bytes of naive attention",
+        .device = "host",
+        .counts_naive = 1,
+    },
+    {
         .number = 2,
         .title = "the online rescale",
         .device = "host",

@@ -28,6 +28,7 @@ struct exercise {
     int number; // of its chapter
     const char *title, *device;
     int br, bc;              // queries and keys a tile, to name places; 0: not in tiles
+    int counts_naive;        // 1: the answer is a formula
     int causal;              // 1: its cases have the causal mask
     const mistake *mistakes; // hint NULL at the end
     // Fills the results of *out that are there.
@@ -57,6 +58,7 @@ typedef struct grade_case {
     attn_proof proof;
     attn_status status; // of the run
     int tried, pass;
+    int asks_too_much;  // of device memory, and that is all that is wrong
     char failure[2000]; // sentences
 } grade_case;
 
@@ -72,6 +74,11 @@ void describe_failure(const exercise *e, const attn_loaded_stage *row, grade_cas
 
 // The mistake that gives what the answer gave, in every case that was tried; NULL: none of the usual.
 const mistake *recognise(const exercise *e, const grade_case *cases, int count);
+
+// Exercise 1, whose answer is a formula. Counts naive's bytes in a case; says in the first case that fails
+// which tensor is wrong, and returns the hint, or NULL.
+attn_status count_naive(const attn_loaded_stage *naive, const attn_stage *formula, grade_case *c);
+const char *recognise_bytes(const attn_stage *formula, grade_case *cases, int count);
 
 // Writes the cases as a JUnit file. `broken` when not NULL: why there are no more of them.
 attn_status write_junit(const char *path, const exercise *e, const grade_case *cases, int count,

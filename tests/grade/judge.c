@@ -195,7 +195,7 @@ static void say_place(const exercise *e, const attn_loaded_stage *row, grade_cas
     if (result == ATTN_RESULT_O) say_which_key(e, row, c, (size_t)row_index);
 }
 
-static void say_bytes(const exercise *e, const attn_loaded_stage *row, grade_case *c) {
+static void say_bytes(const attn_loaded_stage *row, grade_case *c) {
     int above = 0;
     say(c, "The bytes are not the closed form's:");
     for (int pass = 0; pass < (row->stage->backward ? 2 : 1); pass++) {
@@ -218,7 +218,7 @@ static void say_bytes(const exercise *e, const attn_loaded_stage *row, grade_cas
         }
     }
     c->failure[strlen(c->failure) - 1] = '.';
-    if (above && e->byte_hint) say(c, " %s", e->byte_hint);
+    c->asks_too_much = above;
 }
 
 void describe_failure(const exercise *e, const attn_loaded_stage *row, grade_case *c) {
@@ -226,10 +226,14 @@ void describe_failure(const exercise *e, const attn_loaded_stage *row, grade_cas
         say(c, "%s", c->status.text);
         return;
     }
+    if (e->counts_naive) {
+        say(c, "The formula differs from the count.");
+        return;
+    }
     for (int r = 0; r < ATTN_RESULTS; r++)
         if (c->proof.compared[r] && !c->proof.comparison[r].pass) {
             say_place(e, row, c, r);
             return;
         }
-    if (c->proof.bytes_compared && !c->proof.bytes_equal) say_bytes(e, row, c);
+    if (c->proof.bytes_compared && !c->proof.bytes_equal) say_bytes(row, c);
 }
