@@ -86,12 +86,13 @@ $(BUILD)/calibrate: $(call objects,tests/calibrate.c tests/rounding.c cpu/cli/ge
 mutants: $(mutant_modules) ## builds the kernels that are broken on purpose
 
 include tests/seeded-bugs/seeded.mk
+include tests/grade/grade.mk
 
 # ---- running -------------------------------------------------------------------------------------------
 # QUICK=1: fewer and smaller cases of every suite.
 test_arguments = $(if $(QUICK),--quick) $(if $(DEVICE),--device $(DEVICE)) $(if $(SUITE),--suite $(SUITE))
 .PHONY: test-sanitize test-sanitized
-test: build $(test_program) $(seeded_programs) $(mutant_modules) ## builds everything and passes all tests: DEVICE= SUITE=
+test: build $(test_program) $(seeded_programs) $(mutant_modules) wrong-answers ## builds everything and passes all tests: DEVICE= SUITE=
 	@$(test_program) $(test_arguments)
 
 # One compiler and one level of the seeded bugs, and no mutants.
