@@ -31,6 +31,7 @@ Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
 Suite *recorded_suite(void);
+Suite *trace_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 Suite *grade_suite(void);
@@ -53,6 +54,7 @@ static const struct {
     {"make", make_suite},
     {"plots", plots_suite},
     {"recorded", recorded_suite},
+    {"trace", trace_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
     {"grade", grade_suite},

@@ -31,7 +31,7 @@ $(BUILD)/fake/host/09.so $(BUILD)/fake/host/10.so: $(library)
 $(BUILD)/fake/host/$(first_number).so: $(BUILD)/host/$(first_number).so
 	@mkdir -p $(@D)
 	@cp $< $@
-$(test_program): | $(fake_modules)
+$(test_program): | $(fake_modules) $(trace_modules) $(silent_modules)
 
 # ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
 # tests/mutants/mutants.txt as words, name:file:device.
