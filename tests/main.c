@@ -31,6 +31,7 @@ Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
 Suite *recorded_suite(void);
+Suite *texts_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 
@@ -52,6 +53,7 @@ static const struct {
     {"make", make_suite},
     {"plots", plots_suite},
     {"recorded", recorded_suite},
+    {"texts", texts_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
 };
