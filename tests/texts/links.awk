@@ -16,7 +16,7 @@ is_block { next }
     while (match(heading, /\]\([^)]*\)/)) # a link's text counts, its target does not
         heading = substr(heading, 1, RSTART - 1) substr(heading, RSTART + RLENGTH)
     heading = tolower(heading)
-    gsub(/·|×|–|—|→|←|…|²|³|≠|≤|≥|“|”|‘|’|，|。|：|、|（|）|？/, "", heading)
+    gsub(/·|×|–|—|→|←|…|²|³|√|∞|−|≠|≤|≥|“|”|‘|’|，|。|：|、|（|）|？/, "", heading)
     gsub(/[!-,.\/:-@\[-^`{-~]/, "", heading)
     gsub(/ /, "-", heading)
     seen = headings[FILENAME, heading]++
