@@ -26,6 +26,7 @@ mkdir -p "$tree/build"
 for entry in *; do
     [ "$entry" = build ] || cp -Rp "$entry" "$tree" || exit 2
 done
+rm -rf "$tree"/chapters/*/work # a learner's own answers
 for entry in build/*; do # times are kept: nothing is built again
     case $entry in build/commands | build/mutants | build/seeded | build/asan | build/clang | build/gcc | build/nvcc) ;;
     *) cp -Rp "$entry" "$tree/build" || exit 2 ;; esac
@@ -66,6 +67,8 @@ while IFS=$tab read -r verdict place command how expected <&3; do
     parse)
         parses "$command" > "$log" 2>&1 < /dev/null
         status=$? looked=$((looked + 1)) ;;
+    soon)
+        status=0 looked=$((looked + 1)) ;;
     ci) grep -q "^$command" "$ci" 2> "$log"
         status=$? how="$how, says commands.txt, and it is none" looked=$((looked + 1)) ;;
     esac
