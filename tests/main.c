@@ -27,6 +27,7 @@ Suite *compare_suite(void);
 Suite *memory_suite(void);
 Suite *variation_suite(void);
 Suite *emulator_suite(void);
+Suite *texts_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
@@ -50,6 +51,7 @@ static const struct {
     {"memory", memory_suite},
     {"variation", variation_suite},
     {"emulator", emulator_suite},
+    {"texts", texts_suite},
     {"command_line", command_line_suite},
     {"make", make_suite},
     {"plots", plots_suite},

@@ -107,3 +107,8 @@ test-sanitize: ## the suites under AddressSanitizer and UBSan: QUICK=1
 	    EMULATOR_OPT=-O1 test-sanitized
 test-sanitized: $(program) $(host_modules) $(filter $(BUILD)/emulator/%,$(emulated_modules)) $(test_program) $(seeded_programs)
 	@$(test_program) $(test_arguments)
+
+# What the texts tell a reader to type: tests/texts/commands.sh.
+.PHONY: test-commands
+test-commands: build $(test_program) ## runs the commands in README, chapters and notes, on small problems (a minute or two)
+	@sh tests/texts/commands.sh
