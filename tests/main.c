@@ -27,6 +27,7 @@ Suite *compare_suite(void);
 Suite *memory_suite(void);
 Suite *variation_suite(void);
 Suite *emulator_suite(void);
+Suite *texts_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
@@ -34,6 +35,7 @@ Suite *recorded_suite(void);
 Suite *trace_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
+Suite *grade_suite(void);
 
 static const struct {
     const char *name;
@@ -49,6 +51,7 @@ static const struct {
     {"memory", memory_suite},
     {"variation", variation_suite},
     {"emulator", emulator_suite},
+    {"texts", texts_suite},
     {"command_line", command_line_suite},
     {"make", make_suite},
     {"plots", plots_suite},
@@ -56,6 +59,7 @@ static const struct {
     {"trace", trace_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
+    {"grade", grade_suite},
 };
 enum { SUITES = sizeof suites / sizeof suites[0] };
 

@@ -14,6 +14,7 @@ int attn_command_bench(const attn_options *options);
 int attn_command_pass(const attn_options *options);
 int attn_command_traffic(const attn_options *options);
 int attn_command_tiles(const attn_options *options);
+int attn_command_features(const attn_options *options);
 int attn_command_trace(const attn_options *options);
 int attn_command_scenarios(const attn_options *options);
 

@@ -15,8 +15,9 @@ typedef enum attn_command {
     ATTN_COMMAND_PASS = 32,
     ATTN_COMMAND_TRAFFIC = 64,
     ATTN_COMMAND_TILES = 128,
-    ATTN_COMMAND_TRACE = 256,
-    ATTN_COMMAND_SCENARIOS = 512,
+    ATTN_COMMAND_FEATURES = 256,
+    ATTN_COMMAND_TRACE = 512,
+    ATTN_COMMAND_SCENARIOS = 1024,
 } attn_command;
 
 typedef struct attn_options {
