@@ -267,7 +267,7 @@ features: build ## what each feature costs the stage that does them all: N= DIM=
 	@$(program) features $(KNOBS)
 .PHONY: scenarios
 scenarios: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(gpu_modules)) ## training, prefill and decoding: FLOPs, bytes, memory, blocks, and times: CSV=1
-	@$(program) scenarios $(if $(CSV),--csv)
+	@$(program) scenarios $(KNOBS)
 
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
