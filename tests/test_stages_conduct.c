@@ -1,6 +1,7 @@
 // test_stages_conduct.c -- what a stage may not do besides computing: touch what is not its own, change
 // its inputs, answer differently the second time.
 #include "cpu/memory.h"
+#include "tests/feature_cases.h"
 #include "tests/harness.h"
 #include "tests/last_part.h"
 #include "tests/stage_rows.h"
@@ -29,17 +30,25 @@ static test_case ragged_case(const attn_loaded_stage *row, int i) {
     return c;
 }
 
+static void run_guarded(const attn_loaded_stage *row, const test_case *c, int side,
+                        test_failures *failures) {
+    test_input input = test_input_make(c);
+    attn_run run;
+    failures->cases++;
+    if (test_run_stage(watch_host_memory(row, (guard_side)side), c, &input, &run, failures))
+        attn_run_free(&run);
+    test_input_free(&input);
+}
+
 // An access outside a tensor, or a write to an input, ends this process: Check then says so.
 void family_guarded_memory(const attn_loaded_stage *row, test_failures *failures) {
+    static test_case featured[MAX_FEATURE_CASES];
     for (int i = 0; i < 2 * RAGGED; i++) {
         const test_case c = ragged_case(row, i / 2);
-        test_input input = test_input_make(&c);
-        attn_run run;
-        failures->cases++;
-        if (test_run_stage(watch_host_memory(row, (guard_side)(i % 2)), &c, &input, &run, failures))
-            attn_run_free(&run);
-        test_input_free(&input);
+        run_guarded(row, &c, i % 2, failures);
     }
+    const int count = feature_cases_make(row->stage->features, featured);
+    for (int i = 0; i < count; i++) run_guarded(row, &featured[i], i % 2, failures);
 }
 
 void family_inputs_unchanged(const attn_loaded_stage *row, test_failures *failures) {
@@ -78,6 +87,20 @@ static test_case single_head_case(const attn_loaded_stage *row) {
     return c;
 }
 
+// With all features that the stage has: heads and batches share a bias, and so the sums of its gradient.
+static test_case featured_case(const attn_loaded_stage *row) {
+    const unsigned does = row->stage->features;
+    test_case c = small_case(row);
+    attn_problem *p = &c.problem;
+    if (does & ATTN_HAS_SOFTCAP) p->softcap = 2;
+    if (does & ATTN_HAS_ALIBI) p->alibi = 1;
+    if (does & ATTN_HAS_BIAS) p->bias_batch = p->bias_heads = 1;
+    if (does & ATTN_HAS_BIAS_GRADIENT) p->bias_gradient = 1;
+    if (does & ATTN_HAS_MASK) p->mask_batch = p->batch, p->mask_heads = p->heads;
+    if (does & ATTN_HAS_DROPOUT) p->dropout = 0.2f;
+    return c;
+}
+
 static void repeat(const attn_loaded_stage *row, const test_case *c, int times,
                    test_failures *failures) {
     test_input input = test_input_make(c);
@@ -101,6 +124,8 @@ void family_repeatable(const attn_loaded_stage *row, test_failures *failures) {
         c.kind = (attn_input_kind)kind;
         repeat(row, &c, 2, failures);
     }
+    const test_case featured = featured_case(row);
+    repeat(row, &featured, 2, failures);
     // Which thread gets what differs from run to run, on the host also in time for 200 of them.
     const test_case c = single_head_case(row);
     repeat(row, &c, strcmp(row->module->device->kind, "host") == 0 ? 200 : 2, failures);
@@ -129,7 +154,9 @@ static void vary_threads(const attn_loaded_stage *row, const test_case *c,
 
 void family_threads(const attn_loaded_stage *row, test_failures *failures) {
     const test_case many = small_case(row), one = single_head_case(row);
+    const test_case featured = featured_case(row);
     vary_threads(row, &many, failures);
+    vary_threads(row, &featured, failures);
     vary_threads(row, &one, failures);
 }
 #else
