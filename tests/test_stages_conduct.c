@@ -191,6 +191,32 @@ void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) 
                     (unsigned long long)back, (unsigned long long)longer_back);
 }
 
+// On the host, where sequences cost nothing but themselves, the closed forms of a packed problem are the
+// sums of each sequence's.
+static void add_up_sequences(const attn_loaded_stage *row, attn_pass pass,
+                             test_failures *failures) {
+    static const int32_t q[] = {0, 0, 33, 34, 200}, kv[] = {0, 7, 150, 150, 260};
+    test_case c = {.problem = attn_problem_of(200, 260, 40), .note = "packed"};
+    c.problem.heads = 4, c.problem.kv_heads = 2, c.problem.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
+    c.problem.sequences = 4, c.problem.q_cumulative = q, c.problem.kv_cumulative = kv;
+    const attn_traffic all = attn_model_bytes(row->stage, &c.problem, pass);
+    const double flops = row->stage->flops(&c.problem, pass);
+    attn_traffic sum = {0};
+    double sum_flops = 0;
+    for (int s = 0; s < 4; s++) {
+        const attn_problem alone = attn_problem_of_sequence(&c.problem, s);
+        row->stage->bytes(&alone, pass, &sum);
+        sum_flops += row->stage->flops(&alone, pass);
+    }
+    failures->cases++;
+    if (flops != sum_flops)
+        test_failed(failures, row, &c, "counts %g FLOPs, its sequences %g", flops, sum_flops);
+    if (!attn_traffic_equal(&all, &sum))
+        test_failed(failures, row, &c, "pass %d: %llu bytes are read, by its sequences %llu", pass,
+                    (unsigned long long)attn_traffic_total(&all).read,
+                    (unsigned long long)attn_traffic_total(&sum).read);
+}
+
 // A product takes 2d FLOPs a pair. Forward has two products; backward four, and one more where P is not
 // kept: S again. Two passes may compute two of them twice; idle lanes may add a part.
 void family_flops(const attn_loaded_stage *row, test_failures *failures) {
@@ -202,6 +228,10 @@ void family_flops(const attn_loaded_stage *row, test_failures *failures) {
     failures->cases++;
     if (forward < 2 || forward > 2.1)
         test_failed(failures, row, &c, "forward counts %g products, not 2", forward);
+    const int sequences = strcmp(row->module->device->kind, "host") == 0 &&
+                          row->stage->features & ATTN_HAS_VARIABLE_LENGTHS;
+    for (int pass = 0; sequences && pass <= (row->stage->backward != NULL); pass++)
+        add_up_sequences(row, (attn_pass)pass, failures);
     if (!row->stage->backward) return;
     const double backward = row->stage->flops(&c.problem, ATTN_BACKWARD) / product;
     const double least = kept > 0 ? 4 : 5;
