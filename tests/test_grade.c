@@ -86,6 +86,68 @@ START_TEST(what_is_handed_out_fails) {
 }
 END_TEST
 
+// ---- make breakN ---------------------------------------------------------------------------------------
+enum { MAX_BUGS = 96 };
+typedef struct planted {
+    char chapter[3], name[80], mutant[100];
+    int what, why;
+} planted;
+static planted bugs[MAX_BUGS];
+static int bug_count;
+
+static void read_bugs(void) {
+    static char text[65536];
+    run_command("sh", "-c", "grep -H . chapters/*/bugs.txt", NULL);
+    snprintf(text, sizeof text, "%s", got.out);
+    bug_count = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        const char *key = strchr(line, ':') + 1; // chapters/03-...:key      value
+        if (strncmp(key, "bug      ", 9) == 0 && bug_count < MAX_BUGS) {
+            planted *b = &bugs[bug_count++];
+            memset(b, 0, sizeof *b);
+            snprintf(b->chapter, sizeof b->chapter, "%.2s", line + strlen("chapters/"));
+            snprintf(b->name, sizeof b->name, "%.79s", key + 9);
+        }
+        if (bug_count == 0) continue;
+        planted *b = &bugs[bug_count - 1];
+        if (strncmp(key, "mutant   ", 9) == 0)
+            snprintf(b->mutant, sizeof b->mutant, "%.99s", key + 9);
+        b->what |= strncmp(key, "what     ", 9) == 0;
+        b->why |= strncmp(key, "why      ", 9) == 0;
+    }
+}
+
+START_TEST(each_bug_is_a_mutant_with_a_reason) {
+    static char table[262144];
+    read_file("tests/mutants/mutants.txt", table, sizeof table);
+    ck_assert_msg(bug_count > 0 && bug_count < MAX_BUGS, "%d bugs", bug_count);
+    for (int i = 0; i < bug_count; i++) {
+        const planted *b = &bugs[i];
+        char line[140];
+        snprintf(line, sizeof line, "mutant   %s\n", b->mutant);
+        ck_assert_msg(b->mutant[0] && strstr(table, line), "%s: no mutant '%s'", b->name,
+                      b->mutant);
+        ck_assert_msg(b->what && b->why, "%s lacks a line what or why", b->name);
+    }
+}
+END_TEST
+
+// As built for the mutants' own test: for one device.
+START_TEST(a_planted_bug_is_seen) {
+    const planted *b = &bugs[_i];
+    char grader[4200], folder[4300];
+    snprintf(grader, sizeof grader, "%s/grader", build_folder());
+    snprintf(folder, sizeof folder, "%s/mutants/%s", build_folder(), b->mutant);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    if (access(folder, R_OK) != 0)
+        return test_skip(b->name, "its mutant is not built; make test builds it");
+    run_command(grader, b->chapter[0] == '0' ? b->chapter + 1 : b->chapter, folder, "--bug", "1",
+                "--seconds", "200", NULL);
+    ck_assert_msg(got.status == 0 && strstr(got.out, "FAIL"), "%s: %s%s", b->name, got.out,
+                  got.err);
+}
+END_TEST
+
 START_TEST(the_table_is_whole) {
     ck_assert_msg(answer_count > 0 && answer_count < MAX_ANSWERS, "%s: %d answers", table_file,
                   answer_count);
@@ -99,7 +161,9 @@ Suite *grade_suite(void) {
     TCase *tests = tcase_create("answers");
     char folder[4300];
     read_table();
+    read_bugs();
     tcase_add_test(tests, the_table_is_whole);
+    tcase_add_test(tests, each_bug_is_a_mutant_with_a_reason);
     snprintf(folder, sizeof folder, "%s/grade/wrong", attn_modules_folder());
     if (test_run.quick || access(folder, R_OK) != 0) {
         test_skip("grade: all", "%s",
@@ -108,6 +172,7 @@ Suite *grade_suite(void) {
     } else {
         tcase_add_test(tests, what_is_handed_out_fails);
         tcase_add_loop_test(tests, the_answer_gets_its_verdict, 0, answer_count);
+        tcase_add_loop_test(tests, a_planted_bug_is_seen, 0, bug_count);
     }
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);

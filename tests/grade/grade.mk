@@ -82,3 +82,24 @@ $(foreach c,$(exercise_chapters),$(eval $(call stub_rules,$(c))))
 
 .PHONY: wrong-answers
 wrong-answers: $(grader) $(BUILD)/host/$(first_number).so $(BUILD)/emulator/$(first_number).so $(wrong_modules) ## builds the wrong answers to the exercises
+
+# ---- make breakN: a chapter with one of its mutants -----------------------------------------------------------
+# Each is also built for the device that the mutants' own test does not need; the two share the changed file.
+break_chapters := $(foreach c,$(CHAPTERS),$(if $(wildcard chapters/$(c)/bugs.txt),$(c)))
+break_targets := $(foreach c,$(break_chapters),break$(call plain_number,$(c)))
+bug_mutants := $(if $(break_chapters),$(shell awk '/^mutant/ { print $$2 }' $(foreach c,$(break_chapters),chapters/$(c)/bugs.txt)))
+tested_modules := $(mutant_modules)
+define bug_module
+$(call mutant_module,$(1),$(2),$(3),$(4),$(call number,$(4)),cu)
+$(BUILD)/mutants/$(1)/$(3)/$(call number,$(4)).so: | $(BUILD)/mutants/$(1)/$(if $(filter check,$(3)),emulator,check)/$(call number,$(4)).so
+endef
+bug_row = $(call bug_module,$(call mutant_field,$(1),1),$(call mutant_field,$(1),2),$(if $(filter check,$(call mutant_field,$(1),3)),emulator,check),$(call mutant_chapter,$(1)))
+$(foreach b,$(bug_mutants),$(foreach m,$(filter $(b):%,$(mutant_rows)),$(if $(filter host,$(call mutant_field,$(m),3)),,$(eval $(call bug_row,$(m))))))
+mutant_modules := $(tested_modules)
+
+define break_rules
+.PHONY: break$(call plain_number,$(1))
+break$(call plain_number,$(1)): $(grader) $(BUILD)/host/$(first_number).so
+	@MAKE='$$(MAKE)' sh tests/grade/break.sh $(call plain_number,$(1)) $(BUILD) $(1) '$(BUG)'
+endef
+$(foreach c,$(break_chapters),$(eval $(call break_rules,$(c))))

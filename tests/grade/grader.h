@@ -80,6 +80,11 @@ const mistake *recognise(const exercise *e, const grade_case *cases, int count);
 attn_status count_naive(const attn_loaded_stage *naive, const attn_stage *formula, grade_case *c);
 const char *recognise_bytes(const attn_stage *formula, grade_case *cases, int count);
 
+// The stages of a chapter that has a bug planted: prints what fails, by how much, and where. *caught: whether
+// anything did. now [size]: what is being tried.
+attn_status meet_bug(int number, const attn_modules *project, const attn_modules *broken, char *now,
+                     size_t size, int *caught);
+
 // Writes the cases as a JUnit file. `broken` when not NULL: why there are no more of them.
 attn_status write_junit(const char *path, const exercise *e, const grade_case *cases, int count,
                         const char *broken);
