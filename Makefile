@@ -207,7 +207,7 @@ first_number := $(firstword $(chapter_numbers))
 
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic ncu record peers clean
 help: ## this list
-	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@cat Makefile tests/tests.mk tests/grade/grade.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '  make %-14s %s\n' exerciseN 'copies an exercise to where you work on it: $(exercise_targets)' \
 	    gradeN 'grades it, and says what is wrong and where: WORK= another answer, JUNIT= SEED=' \

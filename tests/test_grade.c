@@ -3,7 +3,9 @@
 #include "cpu/modules.h"
 #include "tests/harness.h"
 #include "tests/program.h"
+#include "tests/temporary_folder.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,26 +97,33 @@ typedef struct planted {
 static planted bugs[MAX_BUGS];
 static int bug_count;
 
-static void read_bugs(void) {
-    static char text[65536];
-    run_command("sh", "-c", "grep -H . chapters/*/bugs.txt", NULL);
-    snprintf(text, sizeof text, "%s", got.out);
-    bug_count = 0;
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        const char *key = strchr(line, ':') + 1; // chapters/03-...:key      value
-        if (strncmp(key, "bug      ", 9) == 0 && bug_count < MAX_BUGS) {
+static void read_bugs_of(const char *path) {
+    FILE *file = fopen(path, "r");
+    char line[2000];
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, "bug      ", 9) == 0 && bug_count < MAX_BUGS) {
             planted *b = &bugs[bug_count++];
             memset(b, 0, sizeof *b);
-            snprintf(b->chapter, sizeof b->chapter, "%.2s", line + strlen("chapters/"));
-            snprintf(b->name, sizeof b->name, "%.79s", key + 9);
+            snprintf(b->chapter, sizeof b->chapter, "%.2s", path + strlen("chapters/"));
+            snprintf(b->name, sizeof b->name, "%.79s", line + 9);
         }
         if (bug_count == 0) continue;
         planted *b = &bugs[bug_count - 1];
-        if (strncmp(key, "mutant   ", 9) == 0)
-            snprintf(b->mutant, sizeof b->mutant, "%.99s", key + 9);
-        b->what |= strncmp(key, "what     ", 9) == 0;
-        b->why |= strncmp(key, "why      ", 9) == 0;
+        if (strncmp(line, "mutant   ", 9) == 0)
+            snprintf(b->mutant, sizeof b->mutant, "%.99s", line + 9);
+        b->what |= strncmp(line, "what     ", 9) == 0;
+        b->why |= strncmp(line, "why      ", 9) == 0;
     }
+    if (file) fclose(file);
+}
+
+static void read_bugs(void) {
+    glob_t files;
+    bug_count = 0;
+    if (glob("chapters/*/bugs.txt", 0, NULL, &files) != 0) return;
+    for (size_t i = 0; i < files.gl_pathc; i++) read_bugs_of(files.gl_pathv[i]);
+    globfree(&files);
 }
 
 START_TEST(each_bug_is_a_mutant_with_a_reason) {
@@ -148,6 +157,53 @@ START_TEST(a_planted_bug_is_seen) {
 }
 END_TEST
 
+// ---- make exerciseN, handout ---------------------------------------------------------------------------
+static void run_make(const char *target, const char *folder, const char *work) {
+    unsetenv("MAKEFLAGS"); // what the make that runs these tests was told is not meant for the next
+    unsetenv("MFLAGS");
+    unsetenv("MAKELEVEL");
+    run_command("make", "-s", "-C", folder, target, work, NULL);
+}
+
+START_TEST(the_handout_has_no_answers_and_grades) {
+    const temporary_folder folder = make_temporary_folder();
+    char build[300], tree[400], work[600], here[300], command[2000];
+    ck_assert(getcwd(here, sizeof here) != NULL);
+    snprintf(build, sizeof build, "BUILD=%s", folder.path);
+    snprintf(tree, sizeof tree, "%s/handout/attention-exercises", folder.path);
+    run_make("handout", ".", build);
+    expect(0, "Without the answers|tar.gz", "");
+    snprintf(command, sizeof command,
+             "cd '%s' && grep -rl '//<answer>' chapters; ls tests/grade/wrong.txt chapters/*/work",
+             tree);
+    run_command("sh", "-c", command, NULL);
+    ck_assert_str_eq(got.out, "");
+
+    run_make("exercise3", tree, "V=");
+    expect(0, "work/exercise3.cu|make grade3", "");
+    snprintf(command, sizeof command,
+             "echo mine > '%s/chapters/03-tiled-q-outer/work/exercise3.cu'", tree);
+    run_command("sh", "-c", command, NULL);
+    run_make("exercise3", tree, "V=");
+    expect(0, "is there already", "");
+    run_make("grade3", tree, "V=");
+    expect(2, "does not compile|exercise3.cu:1:", "Error 3");
+    snprintf(command, sizeof command, "cat '%s/chapters/03-tiled-q-outer/work/exercise3.cu'", tree);
+    run_command("sh", "-c", command, NULL);
+    ck_assert_str_eq(got.out, "mine\n");
+
+    snprintf(work, sizeof work, "WORK=%s/chapters/03-tiled-q-outer/exercise/exercise.cu", here);
+    run_make("grade3", tree, work);
+    expect(0, "PASS  exercise 3", "");
+    snprintf(command, sizeof command, "cat '%s/build/grade/3/junit.xml'", tree);
+    run_command("sh", "-c", command, NULL);
+    expect(0, "<testsuite name=\"exercise3\"|failures=\"0\"|</testsuite>", "");
+    run_make("grade3", tree, "WORK=nowhere.cu");
+    expect(2, "", "no nowhere.cu to grade|Error 2");
+    remove_temporary_folder(&folder);
+}
+END_TEST
+
 START_TEST(the_table_is_whole) {
     ck_assert_msg(answer_count > 0 && answer_count < MAX_ANSWERS, "%s: %d answers", table_file,
                   answer_count);
@@ -165,12 +221,16 @@ Suite *grade_suite(void) {
     tcase_add_test(tests, the_table_is_whole);
     tcase_add_test(tests, each_bug_is_a_mutant_with_a_reason);
     snprintf(folder, sizeof folder, "%s/grade/wrong", attn_modules_folder());
-    if (test_run.quick || access(folder, R_OK) != 0) {
-        test_skip("grade: all", "%s",
+    if (access(table_file, R_OK) != 0) {
+        test_skip("grade: all", "%s is not here: a tree without the answers", table_file);
+        tests = tcase_create("none");
+    } else if (test_run.quick || access(folder, R_OK) != 0) {
+        test_skip("grade: answers", "%s",
                   test_run.quick ? "they take minutes; make test has them"
                                  : "make test builds them");
     } else {
         tcase_add_test(tests, what_is_handed_out_fails);
+        tcase_add_test(tests, the_handout_has_no_answers_and_grades);
         tcase_add_loop_test(tests, the_answer_gets_its_verdict, 0, answer_count);
         tcase_add_loop_test(tests, a_planted_bug_is_seen, 0, bug_count);
     }

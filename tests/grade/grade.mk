@@ -59,9 +59,9 @@ endef
 $(foreach c,$(exercise_chapters),$(eval $(call exercise_rules,$(c))))
 
 # ---- wrong answers, for the tests: build/grade/wrong/NAME ---------------------------------------------------
-# wrong.txt as words, name:file; and each exercise as the learner gets it.
-wrong_table := tests/grade/wrong.txt
-wrong_rows := $(shell awk '/^mutant/ { name = $$2 } /^file/ { print name ":" $$2 }' $(wrong_table))
+# wrong.txt, which is not handed out, as words, name:file; and each exercise as the learner gets it.
+wrong_table := $(wildcard tests/grade/wrong.txt)
+wrong_rows := $(if $(wrong_table),$(shell awk '/^mutant/ { name = $$2 } /^file/ { print name ":" $$2 }' $(wrong_table)))
 define wrong_rules
 wrong_modules += $(call exercise_modules,$(3),$(BUILD)/grade/wrong/$(1))
 $(BUILD)/grade/wrong/$(1)/$(notdir $(2)): $(2) $(wrong_table) tests/mutants/mutate.awk
@@ -82,6 +82,10 @@ $(foreach c,$(exercise_chapters),$(eval $(call stub_rules,$(c))))
 
 .PHONY: wrong-answers
 wrong-answers: $(grader) $(BUILD)/host/$(first_number).so $(BUILD)/emulator/$(first_number).so $(wrong_modules) ## builds the wrong answers to the exercises
+
+.PHONY: handout
+handout: ## a copy of the tree without the answers to the exercises, for teachers
+	@sh tests/grade/handout.sh $(BUILD)
 
 # ---- make breakN: a chapter with one of its mutants -----------------------------------------------------------
 # Each is also built for the device that the mutants' own test does not need; the two share the changed file.

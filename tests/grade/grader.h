@@ -25,12 +25,12 @@ typedef struct mistake {
 
 typedef struct exercise exercise;
 struct exercise {
-    int number; // of its chapter
-    const char *title, *device;
-    int br, bc;              // queries and keys a tile, to name places; 0: not in tiles
-    int counts_naive;        // 1: the answer is a formula
-    int causal;              // 1: its cases have the causal mask
-    const mistake *mistakes; // hint NULL at the end
+    int number;                 // of its chapter
+    const char *title, *device; // device NULL: no exercise, a chapter with a bug
+    int br, bc;                 // queries and keys a tile, to name places; 0: not in tiles
+    int counts_naive;           // 1: the answer is a formula
+    int causal;                 // 1: its cases have the causal mask
+    const mistake *mistakes;    // hint NULL at the end
     // Fills the results of *out that are there.
     void (*imitate)(const exercise *, const attn_trial *, int mistake, imitation *out);
     const char
