@@ -33,6 +33,7 @@ esac
 modules=
 for device in $devices; do modules="$modules $build/mutants/$mutant/$device/${chapter%%-*}.so"; done
 mkdir -p "$build/grade"
+echo "Building chapter $number with it: some seconds; where a header is changed, a minute or two"
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory $modules > "$build/grade/break.log" 2>&1 || {
     cat "$build/grade/break.log"

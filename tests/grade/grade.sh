@@ -14,10 +14,18 @@ if [ ! -f "$work" ]; then
 fi
 folder=$build/grade/$number
 mkdir -p "$folder"
-rm -f "$folder/junit.xml"
+junit=
+for argument; do [ "$last" = --junit ] && junit=$argument; last=$argument; done
+rm -f "$junit"
 ${MAKE:-make} --no-print-directory "answer$number" > "$folder/log" 2>&1 || {
     grep -v '^make' "$folder/log"
     echo "FAIL  $work does not compile"
+    {
+        echo "<testsuite name=\"exercise$number\" tests=\"1\" failures=\"1\">"
+        echo "  <testcase classname=\"exercise$number\" name=\"compile\"><failure message=\"does not compile\">"
+        sed -e 's/&/\&amp;/g' -e 's/</\&lt;/g' "$folder/log"
+        echo '</failure></testcase></testsuite>'
+    } > "$junit"
     exit 3
 }
 grep -A 6 'warning:' "$folder/log"
