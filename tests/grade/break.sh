@@ -21,11 +21,8 @@ if [ -z "$mutant" ]; then
     [ -z "$bug" ] && exit 0
     exit 2
 fi
-table() { # a line of the mutant
-    awk -v name="$mutant" -v key="$1" '/^#/ { next } $1 == "mutant" { here = $2 == name }
-        here && $1 == key { print substr($0, 10); exit }' tests/mutants/mutants.txt
-}
-file=$(table file)
+file=$(awk -v name="$mutant" '/^#/ { next } $1 == "mutant" { here = $2 == name }
+    here && $1 == "file" { print $2; exit }' tests/mutants/mutants.txt)
 case $file in
 *.cu | *.cuh) devices="emulator check" ;;
 *) devices=host ;;
@@ -39,7 +36,10 @@ ${MAKE:-make} --no-print-directory $modules > "$build/grade/break.log" 2>&1 || {
     cat "$build/grade/break.log"
     exit 2
 }
-printf '%s, one line broken:\n  - %s\n  + %s\n\n' "$file" "$(table from)" "$(table to)"
+changes=$(diff "$file" "$build/mutants/$mutant/$file")
+printf '%s, line %s:\n' "$file" "$(echo "$changes" | sed -n '1s/[^0-9].*//p')"
+echo "$changes" | sed -n -e 's/^< */  - /p' -e 's/^> */  + /p'
+echo
 OMP_NUM_THREADS=1 "$build/grader" "$number" "$build/mutants/$mutant" --bug 1 \
     --seconds "${ATTENTION_GRADE_SECONDS:-300}"
 status=$?

@@ -67,7 +67,7 @@ wrong_modules += $(call exercise_modules,$(3),$(BUILD)/grade/wrong/$(1))
 $(BUILD)/grade/wrong/$(1)/$(notdir $(2)): $(2) $(wrong_table) tests/mutants/mutate.awk
 	@mkdir -p $$(@D)
 	@awk -v name=$(1) -f tests/mutants/mutate.awk $(wrong_table) $(2) > $$@
-$(call exercise_modules_rules,$(3),$(BUILD)/grade/wrong/$(1),-w)
+$(call exercise_modules_rules,$(3),$(BUILD)/grade/wrong/$(1),$(if $(filter %-answer,$(1)),,-w))
 endef
 $(foreach w,$(wrong_rows),$(eval $(call wrong_rules,$(call mutant_field,$(w),1),$(call mutant_field,$(w),2),$(call mutant_chapter,$(w)))))
 
@@ -80,7 +80,8 @@ $(call exercise_modules_rules,$(1),$(BUILD)/grade/wrong/$(call plain_number,$(1)
 endef
 $(foreach c,$(exercise_chapters),$(eval $(call stub_rules,$(c))))
 
-.PHONY: wrong-answers
+.PHONY: wrong-answers exercises
+exercises: $(foreach w,$(wrong_modules),$(if $(findstring -stub/,$(w))$(findstring -answer/,$(w)),$(w))) ## builds each exercise, as it is handed out and answered
 wrong-answers: $(grader) $(BUILD)/host/$(first_number).so $(BUILD)/emulator/$(first_number).so $(wrong_modules) ## builds the wrong answers to the exercises
 
 .PHONY: handout
