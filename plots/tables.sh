@@ -1,9 +1,9 @@
 #!/bin/sh
-# tables.sh renew|check [FOLDER] -- the tables of recorded figures in the READMEs.
+# tables.sh renew|check [FOLDER] -- the tables of recorded figures in the READMEs and the notes.
 #
 # What stands between the lines <!-- NAME:begin --> and <!-- NAME:end --> is what plots/tables/NAME.awk prints,
 # from the CSV in FOLDER/recorded and FOLDER/data (plots). `renew` writes it; `check` says which table isn't
-# what its CSV says, and then has exit status 1. A new table is a script and two lines in a README.
+# what its CSV says, and then has exit status 1. A new table is a script and two lines in one of these texts.
 what=$1 folder=${2:-plots}
 case $what in renew | check) ;; *) echo "tables.sh: say renew or check" >&2; exit 2 ;; esac
 LC_ALL=C # a point, not a comma, in numbers
@@ -14,7 +14,7 @@ status=0 unused=
 for script in plots/tables/*.awk; do unused="$unused $(basename "$script" .awk)"; done
 unused=$(echo "$unused" | sed 's/ csv / /')
 
-for file in README.md chapters/*/README.md gpu/README.md gpu/emulator/README.md; do
+for file in README.md chapters/*/README.md gpu/README.md gpu/emulator/README.md notes/*.md; do
     for name in $(sed -n 's/^<!-- \([a-z0-9-]*\):begin -->$/\1/p' "$file"); do
         [ -f "plots/tables/$name.awk" ] || continue # of another program: make bench, attention list
         unused=$(echo " $unused " | sed "s/ $name / /")

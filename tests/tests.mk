@@ -20,16 +20,18 @@ check-library:
 	    $(CC) $(check_cflags) -x c - -x none -o /dev/null $(check_libs) 2> /dev/null || { \
 	    echo 'The tests need Check, a library for unit tests, and it is not installed: type make deps'; exit 1; }
 
-# ---- a chapter that is none, beside the first, the yardstick: what the program prints of it ---------------
-fake_modules := $(BUILD)/fake/host/09.so $(BUILD)/fake/host/$(first_number).so
-$(BUILD)/fake/host/09.so: $(call objects,tests/fake/varying.c) $(library)
+# ---- chapters that are none, beside the first, the yardstick: what the program prints of them -------------
+fake_modules := $(BUILD)/fake/host/09.so $(BUILD)/fake/host/10.so $(BUILD)/fake/host/$(first_number).so
+$(BUILD)/fake/host/09.so: $(call objects,tests/fake/varying.c)
+$(BUILD)/fake/host/10.so: $(call objects,tests/fake/everything.c)
+$(BUILD)/fake/host/09.so $(BUILD)/fake/host/10.so: $(library)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(quiet)$(CC) $(C_FLAGS) $(MODULE) $^ -o $@ $(LIBS)
+	$(quiet)$(CC) $(C_FLAGS) $(MODULE) $(filter %.o,$^) $(library) -o $@ $(LIBS)
 $(BUILD)/fake/host/$(first_number).so: $(BUILD)/host/$(first_number).so
 	@mkdir -p $(@D)
 	@cp $< $@
-$(test_program): | $(fake_modules)
+$(test_program): | $(fake_modules) $(trace_modules) $(silent_modules)
 
 # ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
 # tests/mutants/mutants.txt as words, name:file:device.
@@ -105,3 +107,8 @@ test-sanitize: ## the suites under AddressSanitizer and UBSan: QUICK=1
 	    EMULATOR_OPT=-O1 test-sanitized
 test-sanitized: $(program) $(host_modules) $(filter $(BUILD)/emulator/%,$(emulated_modules)) $(test_program) $(seeded_programs)
 	@$(test_program) $(test_arguments)
+
+# What the texts tell a reader to type: tests/texts/commands.sh.
+.PHONY: test-commands
+test-commands: build $(test_program) ## runs the commands in README, chapters and notes, on small problems (a minute or two)
+	@sh tests/texts/commands.sh
