@@ -48,7 +48,7 @@ START_TEST(known_knobs_are_taken) {
                 "DIM=1", "SCALE=1", "SEED=1", "KIND=wide", "BR=1", "BC=1", "CAUSAL=1", "WINDOW=1",
                 "DEVICE=host", "INPUT=x", "REPEAT=1", "CSV=1", "FALLBACK=0", "TO=1", "COUNT=1",
                 "PASS=forward", "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "STAGES=naive", "SUITE=npy",
-                "WORK=x.cu", "JUNIT=x.xml", NULL);
+                "WORK=x.cu", "JUNIT=x.xml", "BUG=x", NULL);
     expect(0, "printf", "");
     run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "PYTHON=python3", "ARCH=80 90",
                 "BUILD=build/x", "OPT=-O1", "EMULATOR_OPT=-O1",

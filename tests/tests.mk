@@ -58,16 +58,16 @@ mutant_modules += $(BUILD)/mutants/$(1)/$(3)/$(5).so
 $(BUILD)/mutants/$(1)/$(3)/$(5).so: $(wildcard chapters/$(4)/*.*) $(mutant_table) tests/mutants/mutate.awk $(BUILD)/$(3)/$(5).so
 	$$(call say,mutant,$(1))
 	@mkdir -p $(BUILD)/mutants/$(1)/chapters/$(4) $(BUILD)/mutants/$(1)/$(3)
-	@rm -f $$@ $(BUILD)/mutants/$(1)/*.o
+	@rm -f $$@ $(BUILD)/mutants/$(1)/$(3)/*.o
 	$(quiet)awk -v name=$(1) -f tests/mutants/mutate.awk $(mutant_table) $(2) > $(BUILD)/mutants/$(1)/$(2) || exit 0; \
 	for source in $(call mutant_recompiled,$(2),$(4),$(6)); do \
 	    changed=$(BUILD)/mutants/$(1)/$$$$source; \
-	    object=$(BUILD)/mutants/$(1)/$$$$(basename $$$$source).o; \
+	    object=$(BUILD)/mutants/$(1)/$(3)/$$$$(basename $$$$source).o; \
 	    [ -f $$$$changed ] || changed=$$$$source; \
 	    $(subst -I.,-I$(BUILD)/mutants/$(1) -I.,$(mutant_$(3))) -Wno-all -Wno-extra -c $$$$changed -o $$$$object || exit 1; \
 	done; \
 	$(if $(filter host,$(3)),$(CC) $(C_FLAGS),$(CXX) $(OPENMP) $(SAN)) $(MODULE) \
-	    $(BUILD)/mutants/$(1)/*.o \
+	    $(BUILD)/mutants/$(1)/$(3)/*.o \
 	    $(patsubst %,$(call mutant_prefix,$(3))/%.o,$(filter-out $(call mutant_recompiled,$(2),$(4),$(6)),$(wildcard chapters/$(4)/*.$(6)))) \
 	    $(mutant_runtime_$(3)) $(library) -o $$@ $(LIBS)
 endef
