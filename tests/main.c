@@ -32,8 +32,10 @@ Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
 Suite *recorded_suite(void);
+Suite *trace_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
+Suite *grade_suite(void);
 
 static const struct {
     const char *name;
@@ -54,8 +56,10 @@ static const struct {
     {"make", make_suite},
     {"plots", plots_suite},
     {"recorded", recorded_suite},
+    {"trace", trace_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
+    {"grade", grade_suite},
 };
 enum { SUITES = sizeof suites / sizeof suites[0] };
 
