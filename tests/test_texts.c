@@ -84,7 +84,7 @@ START_TEST(commands_run_in_a_copy) {
     remove_temporary_folder(&folder);
     expect(
         0,
-        "make good\n|X=1 make good\n|make good && echo done\n|as  EMULATED_GPU=A100 make chapter3 "
+        " s  make good\n|X=1 make good\n|make good && echo done\n|as  EMULATED_GPU=A100 make chapter3 "
         "N=256|"
         "make chapter3 N=9\n|not run: make ncu|it needs a GPU|not run: make chapterN|"
         "6 commands ran, 2 were only looked at",
