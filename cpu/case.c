@@ -36,6 +36,7 @@ enum key {
     CAUSAL,
     WINDOW,
     WINDOW_RIGHT,
+    TOP_LEFT,
     ALIBI,
     BIAS_GRADIENT,
     DROPOUT_SEED,
@@ -43,110 +44,171 @@ enum key {
     SCALE, // from here on real numbers
     SOFTCAP,
     DROPOUT,
+    Q_CUMULATIVE, // from here on lists
+    KV_CUMULATIVE,
     KEYS
 };
-enum { NEEDED_KEYS = WINDOW_RIGHT }; // those before it
+enum { NEEDED_KEYS = WINDOW_RIGHT, MOST_LENGTHS = 256 }; // those before it
 
-static const char *const key_names[KEYS] = {"batch",          "heads",         "kv_heads",
-                                            "q_len",          "kv_len",        "head_dim",
-                                            "causal",         "window",        "window_right",
-                                            "alibi",          "bias_gradient", "dropout_seed",
-                                            "dropout_offset", "scale",         "softcap",
-                                            "dropout"};
+static const char *const key_names[KEYS] = {"batch",        "heads",          "kv_heads",
+                                            "q_len",        "kv_len",         "head_dim",
+                                            "causal",       "window",         "window_right",
+                                            "top_left",     "alibi",          "bias_gradient",
+                                            "dropout_seed", "dropout_offset", "scale",
+                                            "softcap",      "dropout",        "q_cumulative",
+                                            "kv_cumulative"};
 
-static attn_status parse_real(const char *path, int line, enum key key, const char *text,
-                              float *real) {
+typedef struct list {
+    int count;
+    int32_t value[MOST_LENGTHS + 1];
+} list;
+
+typedef struct case_text {
+    const char *path;
+    int line;
+    int seen[KEYS]; // the line where the key stood, 0 before
+    int64_t value[KEYS];
+    float real[KEYS];
+    list q_cumulative, kv_cumulative;
+} case_text;
+
+static attn_status parse_real(case_text *t, enum key key, const char *text) {
     char *end;
-    *real = strtof(text, &end);
-    if (end == text || *end != 0 || !isfinite(*real))
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is '%.40s', but must be a finite number", path,
-                          line, key_names[key], text);
+    t->real[key] = strtof(text, &end);
+    if (end == text || *end != 0 || !isfinite(t->real[key]))
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is '%.40s', but must be a finite number",
+                          t->path, t->line, key_names[key], text);
     return attn_ok();
 }
 
-static attn_status parse_size(const char *path, int line, enum key key, const char *text,
-                              int64_t *value) {
+static attn_status parse_size(case_text *t, enum key key, const char *text) {
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end != 0 || errno == ERANGE || number < 0)
         return attn_error(ATTN_BAD_INPUT,
-                          "%s:%d: %s is '%.40s', but must be an integer from 0 to 2^63-1", path,
-                          line, key_names[key], text);
-    if ((key == CAUSAL || key == ALIBI || key == BIAS_GRADIENT) && number > 1)
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is %lld, but must be 0 or 1", path, line,
+                          "%s:%d: %s is '%.40s', but must be an integer from 0 to 2^63-1", t->path,
+                          t->line, key_names[key], text);
+    const int is_switch = key == CAUSAL || key == TOP_LEFT || key == ALIBI || key == BIAS_GRADIENT;
+    if (is_switch && number > 1)
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is %lld, but must be 0 or 1", t->path, t->line,
                           key_names[key], number);
-    *value = number;
+    t->value[key] = number;
     return attn_ok();
 }
 
-// A "name value" line. seen[key] is the line where the key stood, 0 before.
-static attn_status parse_line(const char *path, int line, char *text, int seen[KEYS],
-                              int64_t value[KEYS], float real[KEYS]) {
+// Cumulative lengths; whether they begin with 0 and so on, attn_problem_check asks.
+static attn_status parse_list(case_text *t, enum key key, const char *first, char **rest) {
+    list *lengths = key == Q_CUMULATIVE ? &t->q_cumulative : &t->kv_cumulative;
+    for (const char *text = first; text; text = strtok_r(NULL, " \t\r\n", rest)) {
+        char *end;
+        const long long number = strtoll(text, &end, 10);
+        if (end == text || *end != 0 || number < 0 || number > INT32_MAX ||
+            lengths->count > MOST_LENGTHS)
+            return attn_error(ATTN_BAD_INPUT,
+                              "%s:%d: %s has '%.40s', but must be up to %d integers from 0 to "
+                              "2^31-1, with blanks between",
+                              t->path, t->line, key_names[key], text, MOST_LENGTHS + 1);
+        lengths->value[lengths->count++] = (int32_t)number;
+    }
+    return attn_ok();
+}
+
+// A "name value" line.
+static attn_status parse_line(case_text *t, char *text) {
     char *rest;
     char *name = strtok_r(text, " \t\r\n", &rest);
     if (name == NULL || name[0] == '#') return attn_ok();
-    char *number = strtok_r(NULL, " \t\r\n", &rest);
-    if (number == NULL || strtok_r(NULL, " \t\r\n", &rest) != NULL)
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: '%.40s' must be followed by one value", path,
-                          line, name);
-
     int key = 0;
     while (key < KEYS && strcmp(name, key_names[key]) != 0) key++;
+    char *number = strtok_r(NULL, " \t\r\n", &rest);
+    if (number == NULL || (key < Q_CUMULATIVE && strtok_r(NULL, " \t\r\n", &rest) != NULL))
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: '%.40s' must be followed by one value%s", t->path,
+                          t->line, name, key < Q_CUMULATIVE ? "" : " at least");
     if (key == KEYS)
         return attn_error(ATTN_BAD_INPUT,
                           "%s:%d: '%.40s' is unknown; there are batch, heads, kv_heads, q_len, "
-                          "kv_len, head_dim, causal, window, window_right, scale, softcap, alibi, "
-                          "bias_gradient, dropout, dropout_seed and dropout_offset",
-                          path, line, name);
-    if (seen[key] != 0)
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s was given already, in line %d", path, line,
-                          name, seen[key]);
-    seen[key] = line;
-    if (key >= SCALE) return parse_real(path, line, (enum key)key, number, &real[key]);
-    return parse_size(path, line, key, number, &value[key]);
+                          "kv_len, head_dim, causal, window, window_right, top_left, scale, "
+                          "softcap, alibi, bias_gradient, dropout, dropout_seed, dropout_offset, "
+                          "q_cumulative and kv_cumulative",
+                          t->path, t->line, name);
+    if (t->seen[key] != 0)
+        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s was given already, in line %d", t->path,
+                          t->line, name, t->seen[key]);
+    t->seen[key] = t->line;
+    if (key >= Q_CUMULATIVE) return parse_list(t, (enum key)key, number, &rest);
+    if (key >= SCALE) return parse_real(t, (enum key)key, number);
+    return parse_size(t, (enum key)key, number);
 }
 
-static attn_status parse_case_text(const char *path, FILE *file, attn_problem *problem) {
-    int seen[KEYS] = {0}, line = 0;
-    int64_t value[KEYS] = {0};
-    float real[KEYS] = {0};
-    char text[256];
+static attn_status parse_case_text(case_text *t, FILE *file) {
+    char text[4096];
     while (fgets(text, sizeof text, file) != NULL) {
-        line++;
+        t->line++;
         if (strchr(text, '\n') == NULL && !feof(file))
             return attn_error(ATTN_BAD_INPUT,
                               "%s:%d: the line is longer than %d characters or contains a zero "
                               "byte; a name and a value are enough",
-                              path, line, (int)sizeof text - 2);
-        ATTN_TRY(parse_line(path, line, text, seen, value, real));
+                              t->path, t->line, (int)sizeof text - 2);
+        ATTN_TRY(parse_line(t, text));
     }
-    if (ferror(file)) return attn_error(ATTN_IO, "%s: cannot read it: %s", path, strerror(errno));
+    if (ferror(file))
+        return attn_error(ATTN_IO, "%s: cannot read it: %s", t->path, strerror(errno));
     for (int key = 0; key < NEEDED_KEYS; key++)
-        if (seen[key] == 0)
-            return attn_error(ATTN_BAD_INPUT, "%s: %s is missing; add a line '%s <integer>'", path,
-                              key_names[key], key_names[key]);
-
-    *problem = attn_problem_of(value[Q_LEN], value[KV_LEN], value[HEAD_DIM]);
-    problem->batch = value[BATCH];
-    problem->heads = value[HEADS], problem->kv_heads = value[KV_HEADS];
-    problem->causal = value[CAUSAL] ? ATTN_CAUSAL_BOTTOM_RIGHT : ATTN_CAUSAL_OFF;
-    problem->window_left = value[WINDOW], problem->window_right = value[WINDOW_RIGHT];
-    problem->softcap = real[SOFTCAP], problem->alibi = (int)value[ALIBI];
-    problem->bias_gradient = (int)value[BIAS_GRADIENT];
-    problem->dropout = real[DROPOUT];
-    problem->dropout_seed = (uint64_t)value[DROPOUT_SEED];
-    problem->dropout_offset = (uint64_t)value[DROPOUT_OFFSET];
-    if (seen[SCALE] != 0) problem->scale = real[SCALE];
+        if (t->seen[key] == 0)
+            return attn_error(ATTN_BAD_INPUT, "%s: %s is missing; add a line '%s <integer>'",
+                              t->path, key_names[key], key_names[key]);
     return attn_ok();
 }
 
-static attn_status read_case_text(const char *path, attn_problem *problem) {
+static attn_status set_sequences(const case_text *t, attn_case *c) {
+    const list *q = &t->q_cumulative, *kv = &t->kv_cumulative;
+    if (q->count == 0 && kv->count == 0) return attn_ok();
+    if (q->count != kv->count || q->count < 2)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s: q_cumulative has %d values and kv_cumulative %d; both must have one "
+                          "more than there are sequences",
+                          t->path, q->count, kv->count);
+    const size_t bytes = sizeof *q->value * (size_t)q->count;
+    c->q_cumulative = malloc(bytes), c->kv_cumulative = malloc(bytes);
+    if (!c->q_cumulative || !c->kv_cumulative)
+        return attn_error(ATTN_NO_MEMORY, "%s: no memory for the lengths", t->path);
+    memcpy(c->q_cumulative, q->value, bytes);
+    memcpy(c->kv_cumulative, kv->value, bytes);
+    c->problem.sequences = q->count - 1;
+    c->problem.q_cumulative = c->q_cumulative, c->problem.kv_cumulative = c->kv_cumulative;
+    return attn_ok();
+}
+
+static attn_status set_problem(const case_text *t, attn_case *c) {
+    attn_problem *p = &c->problem;
+    *p = attn_problem_of(t->value[Q_LEN], t->value[KV_LEN], t->value[HEAD_DIM]);
+    p->batch = t->value[BATCH];
+    p->heads = t->value[HEADS], p->kv_heads = t->value[KV_HEADS];
+    if (t->value[TOP_LEFT] && !t->value[CAUSAL])
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s:%d: top_left says where causal's diagonal ends; without causal 1 "
+                          "there is none",
+                          t->path, t->seen[TOP_LEFT]);
+    if (t->value[CAUSAL])
+        p->causal = t->value[TOP_LEFT] ? ATTN_CAUSAL_TOP_LEFT : ATTN_CAUSAL_BOTTOM_RIGHT;
+    p->window_left = t->value[WINDOW], p->window_right = t->value[WINDOW_RIGHT];
+    p->softcap = t->real[SOFTCAP], p->alibi = (int)t->value[ALIBI];
+    p->bias_gradient = (int)t->value[BIAS_GRADIENT];
+    p->dropout = t->real[DROPOUT];
+    p->dropout_seed = (uint64_t)t->value[DROPOUT_SEED];
+    p->dropout_offset = (uint64_t)t->value[DROPOUT_OFFSET];
+    if (t->seen[SCALE] != 0) p->scale = t->real[SCALE];
+    return set_sequences(t, c);
+}
+
+static attn_status read_case_text(const char *path, attn_case *c) {
+    case_text t = {.path = path};
     FILE *file = fopen(path, "r");
     if (file == NULL) return attn_error(ATTN_IO, "%s: cannot open it: %s", path, strerror(errno));
-    attn_status status = parse_case_text(path, file, problem);
+    const attn_status status = parse_case_text(&t, file);
     fclose(file);
-    return status;
+    return status.code == ATTN_OK ? set_problem(&t, c) : status;
 }
 
 // ---- tensors ----
@@ -281,7 +343,7 @@ static attn_status load(const char *folder, attn_case *loaded) {
                           "v.npy",
                           folder);
     if (exists(path))
-        ATTN_TRY(read_case_text(path, &loaded->problem));
+        ATTN_TRY(read_case_text(path, loaded));
     else
         ATTN_TRY(problem_from_shapes(folder, &loaded->problem));
     attn_problem *p = &loaded->problem;
@@ -300,9 +362,20 @@ attn_status attn_case_load(const char *folder, attn_case *loaded) {
 }
 
 void attn_case_free(attn_case *loaded) {
-    void *const tensors[] = {loaded->q,   loaded->k,    loaded->v,     loaded->o,
-                             loaded->lse, loaded->d_o,  loaded->dq,    loaded->dk,
-                             loaded->dv,  loaded->bias, loaded->dbias, loaded->mask};
+    void *const tensors[] = {loaded->q,
+                             loaded->k,
+                             loaded->v,
+                             loaded->o,
+                             loaded->lse,
+                             loaded->d_o,
+                             loaded->dq,
+                             loaded->dk,
+                             loaded->dv,
+                             loaded->bias,
+                             loaded->dbias,
+                             loaded->mask,
+                             loaded->q_cumulative,
+                             loaded->kv_cumulative};
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) free(tensors[i]);
     memset(loaded, 0, sizeof *loaded);
 }

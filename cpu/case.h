@@ -3,9 +3,11 @@
 //   case.txt   one "name value" a line: batch, heads, kv_heads, q_len, kv_len, head_dim, causal (0
 //   or
 //              1, aligned bottom-right), window (window_left of problem.h, 0 off), and if wanted
-//              window_right (0 off), scale (1/sqrt(head_dim) when absent), softcap, alibi,
-//              dropout, dropout_seed, dropout_offset and bias_gradient (as in problem.h, 0 when
-//              absent). Blank lines and lines that begin with # say nothing.
+//              window_right (0 off), top_left (1: causal is aligned so), scale (1/sqrt(head_dim)
+//              when absent), softcap, alibi, dropout, dropout_seed, dropout_offset and
+//              bias_gradient (as in problem.h, 0 when absent); and for variable lengths
+//              q_cumulative and kv_cumulative, several values a line: "q_cumulative 0 9 9 20".
+//              Blank lines and lines that begin with # say nothing.
 //   q k v      .npy, needed; shapes in problem.h, where leading dimensions of 1 may be left out
 //   o lse      .npy, expected results, or absent
 //   do         .npy, the gradient of o, for a backward pass; dq dk dv (dbias with bias_gradient)
@@ -27,11 +29,12 @@ extern "C" {
 
 typedef struct attn_case {
     attn_problem problem;
-    float *q, *k, *v;          // never NULL after a successful load, even when empty
-    float *o, *lse;            // expected; NULL when the folder has no such file
-    float *d_o, *dq, *dk, *dv; // likewise
-    float *bias, *dbias;       // likewise; a bias there is one of the problem's
-    unsigned char *mask;       // NULL without one
+    float *q, *k, *v;                      // never NULL after a successful load, even when empty
+    float *o, *lse;                        // expected; NULL when the folder has no such file
+    float *d_o, *dq, *dk, *dv;             // likewise
+    float *bias, *dbias;                   // likewise; a bias there is one of the problem's
+    unsigned char *mask;                   // NULL without one
+    int32_t *q_cumulative, *kv_cumulative; // the problem's; NULL without variable lengths
 } attn_case;
 
 // Loads the folder's case and checks it (attn_problem_check). On any error *loaded is all zeros.

@@ -1,24 +1,21 @@
 // mask.c -- see mask.h.
 #include "cpu/mask.h"
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
+static int smaller(int64_t a, int64_t b) {
+    return (int)(a < b ? a : b);
 }
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
+
+attn_band_rule attn_band_rule_of(const attn_problem *p) {
+    attn_band_rule rule = {p->causal != ATTN_CAUSAL_TOP_LEFT, -ATTN_BAND_OPEN, ATTN_BAND_OPEN};
+    if (p->causal != ATTN_CAUSAL_OFF) rule.end = 1;
+    // A window wider than any length is no window; clamped first, so that sums cannot overflow.
+    if (p->window_left > 0) rule.first = 1 - smaller(p->window_left, ATTN_BAND_OPEN);
+    if (p->window_right > 0) rule.end = smaller(rule.end, p->window_right);
+    return rule;
 }
 
 attn_band attn_band_of(const attn_problem *p) {
-    // Query i stands at key position i + shift. Causal, bottom-right: the last query sees all keys.
-    const int64_t shift = p->causal == ATTN_CAUSAL_TOP_LEFT ? 0 : p->kv_len - p->q_len;
-    int64_t first = -ATTN_BAND_OPEN, end = ATTN_BAND_OPEN;
-    if (p->causal != ATTN_CAUSAL_OFF) end = shift + 1;
-    // A window wider than any length is no window; clamped first, so that the sums cannot overflow.
-    if (p->window_left > 0) first = shift - smaller(p->window_left, ATTN_BAND_OPEN) + 1;
-    if (p->window_right > 0) end = smaller(end, shift + smaller(p->window_right, ATTN_BAND_OPEN));
-    attn_band band = {(int)p->q_len, (int)p->kv_len, (int)larger(first, -ATTN_BAND_OPEN),
-                      (int)smaller(end, ATTN_BAND_OPEN)};
-    return band;
+    return attn_band_of_lengths(attn_band_rule_of(p), (int)p->q_len, (int)p->kv_len);
 }
 
 static uint64_t pairs_in(attn_band band) {

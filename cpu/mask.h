@@ -22,6 +22,29 @@ typedef struct attn_band {
 // Lengths are below 2^30 (attn_problem_check), so the bounds of an absent mask can stand outside.
 enum { ATTN_BAND_OPEN = 1 << 30 };
 
+// What of a band does not depend on the lengths; a kernel makes each sequence's band of it.
+typedef struct attn_band_rule {
+    int bottom_right; // query i stands at key position i + kv_len - q_len; else at i
+    int first, end;   // of j - i', i' that position
+} attn_band_rule;
+attn_band_rule attn_band_rule_of(const attn_problem *problem);
+
+// The key position that query 0 stands at.
+ATTN_INLINE int attn_band_shift(attn_band_rule rule, int q_len, int kv_len) {
+    return rule.bottom_right ? kv_len - q_len : 0;
+}
+ATTN_INLINE attn_band attn_band_of_lengths(attn_band_rule rule, int q_len, int kv_len) {
+    const int shift = attn_band_shift(rule, q_len, kv_len);
+    attn_band band;
+    band.q_len = q_len, band.kv_len = kv_len;
+    // |shift| and the bounds are at most 2^30, and an open bound stays open.
+    band.first = rule.first == -ATTN_BAND_OPEN ? rule.first : rule.first + shift;
+    band.end = rule.end == ATTN_BAND_OPEN ? rule.end : rule.end + shift;
+    if (band.first < -ATTN_BAND_OPEN) band.first = -ATTN_BAND_OPEN;
+    if (band.end > ATTN_BAND_OPEN) band.end = ATTN_BAND_OPEN;
+    return band;
+}
+
 // Of variable lengths each sequence has its own: attn_band_of(attn_problem_of_sequence(..)).
 attn_band attn_band_of(const attn_problem *problem);
 

@@ -133,3 +133,16 @@ const attn_loaded_stage *attn_find_yardstick(const attn_modules *modules, const 
     }
     return NULL;
 }
+
+const attn_loaded_stage *attn_find_fallback(const attn_modules *modules,
+                                            const attn_loaded_stage *wanted,
+                                            const attn_problem *problem, attn_pass pass) {
+    const attn_loaded_stage *anywhere = NULL;
+    for (int i = modules->stage_count - 1; i >= 0; i--) {
+        const attn_loaded_stage *row = &modules->stage[i];
+        if (attn_stage_supports(row->stage, problem, pass).code != ATTN_OK) continue;
+        if (strcmp(row->module->device->kind, wanted->module->device->kind) == 0) return row;
+        if (!anywhere) anywhere = row;
+    }
+    return anywhere;
+}

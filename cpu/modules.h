@@ -42,5 +42,9 @@ const attn_loaded_stage *attn_find_stage(const attn_modules *modules, const char
                                          const char *device);
 // The naive stage on the device, by whose error the others' allowance is measured; NULL when absent.
 const attn_loaded_stage *attn_find_yardstick(const attn_modules *modules, const char *device);
+// The latest stage that does what `wanted` cannot: on its device if there is one, else on any; NULL.
+const attn_loaded_stage *attn_find_fallback(const attn_modules *modules,
+                                            const attn_loaded_stage *wanted,
+                                            const attn_problem *problem, attn_pass pass);
 
 #endif

@@ -85,6 +85,14 @@ VECTOR_INLINE vfloat vector_max(vfloat a, vfloat b) {
     return vector_select(a > b, a, b);
 }
 
+VECTOR_INLINE vfloat vector_abs(vfloat x) {
+    return (vfloat)((vuint)x & 0x7fffffffu);
+}
+
+VECTOR_INLINE vfloat vector_to_float(vint x) {
+    return __builtin_convertvector(x, vfloat);
+}
+
 // 0, 1, 2, ...
 VECTOR_INLINE vint vector_iota(void) {
     vint x = {0};

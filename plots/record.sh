@@ -5,6 +5,7 @@
 #   <gpu>-short.csv    naive and chapter 3 on short sequences
 #   <gpu>-slices.csv   chapter 4 with more and with fewer slices than it would choose
 #   <gpu>-masks.csv    chapter 6 without a mask, causal, and with a window, beside the stages it is made of
+#   <gpu>-features.csv each feature on the stage that does them all, beside all off
 #
 # Some minutes. A file is replaced when all of it is there.
 program=$1 folder=$2
@@ -74,3 +75,14 @@ masks() { # masks WINDOW OPTIONS...
     done
 } > "$work/rows"
 finish masks "$(cat "$work/names"),window"
+
+features() { # features OPTIONS...
+    "$program" features --device gpu --rounds 5 --csv "$@" > "$work/out" || return 1
+    grep '^#' "$work/out" | sed 's/make features/make record/' > "$work/notes"
+    grep '^feature,' "$work/out" > "$work/names"
+    grep -v -e '^#' -e '^feature,' "$work/out"
+}
+{
+    features --batch 2 --heads 16 --n 4096 --dim 64 && features --batch 2 --heads 8 --n 4096 --dim 128
+} > "$work/rows" || exit 1
+finish features "$(cat "$work/names")"

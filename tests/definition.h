@@ -13,6 +13,19 @@ static inline int query_sees_key(const attn_problem *p, int64_t i, int64_t j) {
     return 1;
 }
 
+// The same for rows of packed sequences, which see keys of their own only.
+static inline int packed_query_sees_key(const attn_problem *p, int64_t i, int64_t j) {
+    if (p->sequences == 0) return query_sees_key(p, i, j);
+    for (int64_t s = 0; s < p->sequences; s++) {
+        const int64_t q = p->q_cumulative[s], k = p->kv_cumulative[s];
+        if (i < q || i >= p->q_cumulative[s + 1]) continue;
+        attn_problem alone = *p;
+        alone.q_len = p->q_cumulative[s + 1] - q, alone.kv_len = p->kv_cumulative[s + 1] - k;
+        return query_sees_key(&alone, i - q, j - k);
+    }
+    return 0;
+}
+
 // Some query sees it.
 static inline int key_is_seen(const attn_problem *p, int64_t j) {
     for (int64_t i = 0; i < p->q_len; i++)

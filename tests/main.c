@@ -33,6 +33,7 @@ Suite *plots_suite(void);
 Suite *recorded_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
+Suite *grade_suite(void);
 
 static const struct {
     const char *name;
@@ -54,6 +55,7 @@ static const struct {
     {"recorded", recorded_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
+    {"grade", grade_suite},
 };
 enum { SUITES = sizeof suites / sizeof suites[0] };
 

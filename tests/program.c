@@ -110,3 +110,11 @@ void expect_csv(int least_rows) {
     ck_assert_msg(!quoted && columns > 1 && rows > least_rows, "%d rows of %d:\n%s", rows, columns,
                   got.out);
 }
+
+void with_the_fake_chapters(void) {
+    static char modules[4300], own[4300];
+    snprintf(own, sizeof own, "%s", program());
+    snprintf(modules, sizeof modules, "%s/fake", attn_modules_folder());
+    setenv("ATTENTION_PROGRAM", own, 1);
+    setenv("ATTENTION_MODULES", modules, 1);
+}

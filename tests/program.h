@@ -18,6 +18,9 @@ void run_command(const char *name, const char *first,
 
 // ATTENTION_PROGRAM in the environment, or `attention` beside the tests.
 const char *program(void);
+// From here on the chapters are those of tests/fake, beside the first one: 9 gives dq not twice the same and
+// does band masks and grouped heads, 10 does every feature, as plain.c.
+void with_the_fake_chapters(void);
 int is_built(const char *device); // whether there is a module for it
 
 int says(const char *text, const char *words); // each of "a|b|c"

@@ -77,9 +77,23 @@ START_TEST(every_golden_case_loads) {
         {"tests/golden/ragged", 2, 3, 3, 77, 77, 64, ATTN_CAUSAL_OFF, 0},
         {"tests/golden/scale", 1, 1, 1, 64, 64, 64, ATTN_CAUSAL_OFF, 0},
         {"tests/golden/window", 1, 1, 1, 150, 150, 64, ATTN_CAUSAL_BOTTOM_RIGHT, 16},
+        {"tests/golden/alibi", 1, 8, 2, 19, 70, 16, ATTN_CAUSAL_OFF, 0},
+        {"tests/golden/all", 2, 4, 2, 21, 38, 20, ATTN_CAUSAL_TOP_LEFT, 25},
+        {"tests/golden/bias", 2, 2, 2, 18, 37, 16, ATTN_CAUSAL_OFF, 0},
+        {"tests/golden/bias-each", 2, 2, 1, 18, 37, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
+        {"tests/golden/dropout", 2, 2, 1, 18, 70, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
+        {"tests/golden/lengths", 1, 2, 2, 60, 70, 16, ATTN_CAUSAL_OFF, 0},
+        {"tests/golden/lengths-causal", 1, 4, 2, 60, 70, 16, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
+        {"tests/golden/lengths-dropout", 1, 2, 1, 60, 70, 16, ATTN_CAUSAL_OFF, 0},
+        {"tests/golden/lengths-window-alibi", 1, 2, 1, 60, 70, 16, ATTN_CAUSAL_OFF, 9},
+        {"tests/golden/mask", 2, 2, 1, 20, 37, 16, ATTN_CAUSAL_OFF, 0},
+        {"tests/golden/softcap", 1, 2, 1, 33, 70, 32, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
+        {"tests/golden/top-left", 1, 2, 2, 21, 38, 24, ATTN_CAUSAL_TOP_LEFT, 0},
+        {"tests/golden/window-both", 1, 2, 1, 70, 45, 24, ATTN_CAUSAL_OFF, 12},
     };
     int cases = sizeof golden / sizeof golden[0];
-    ck_assert_int_eq(cases, count_entries("tests/golden") - 1); // and README.md
+    unsigned features = 0;
+    ck_assert_int_eq(cases, count_entries("tests/golden") - 2); // README.md and features.py
     for (int i = 0; i < cases; i++) {
         attn_case c;
         assert_ok(attn_case_load(golden[i].folder, &c));
@@ -92,12 +106,15 @@ START_TEST(every_golden_case_loads) {
         ck_assert_int_eq(p->head_dim, golden[i].head_dim);
         ck_assert_int_eq((int)p->causal, (int)golden[i].causal);
         ck_assert_int_eq(p->window_left, golden[i].window_left);
-        ck_assert_int_eq(p->window_right, 0);
         ck_assert(isfinite(p->scale));
+        features |= attn_problem_features(p);
         ck_assert(c.q && c.k && c.v && c.o && c.lse && c.d_o && c.dq && c.dk && c.dv);
         attn_case_free(&c);
         ck_assert_ptr_null(c.q);
     }
+    // Where the tensors lie, and tiles, are a stage's business.
+    const unsigned all = 2 * ATTN_LAST_FEATURE - 1;
+    ck_assert_uint_eq(features, all & ~(unsigned)(ATTN_HAS_STRIDES | ATTN_HAS_TILE_SIZES));
 }
 END_TEST
 
@@ -184,6 +201,53 @@ START_TEST(a_case_has_the_features_of_its_text_and_files) {
 }
 END_TEST
 
+#define PACKED "batch 1\nheads 4\nkv_heads 2\nq_len 3\nkv_len 5\nhead_dim 6\ncausal 1\nwindow 0\n"
+
+START_TEST(a_case_has_sequences_and_an_alignment) {
+    attn_case c;
+    PUT("q.npy", 0, 4, 3, 6);
+    PUT("k.npy", 0, 2, 5, 6);
+    PUT("v.npy", 0, 2, 5, 6);
+    put_text("q_cumulative 0 0\t2 3\n" PACKED "kv_cumulative 0 4 4 5\ntop_left 1\n");
+    assert_ok(load(&c));
+    ck_assert_int_eq((int)c.problem.causal, ATTN_CAUSAL_TOP_LEFT);
+    ck_assert_int_eq(c.problem.sequences, 3);
+    ck_assert_int_eq(c.problem.q_cumulative[2], 2);
+    ck_assert_int_eq(c.problem.kv_cumulative[1], 4);
+    ck_assert_int_eq(c.problem.kv_cumulative[3], 5);
+    attn_case_free(&c);
+    put_text(PACKED "top_left 0\n");
+    assert_ok(load(&c));
+    ck_assert_int_eq((int)c.problem.causal, ATTN_CAUSAL_BOTTOM_RIGHT);
+    ck_assert_int_eq(c.problem.sequences, 0);
+    attn_case_free(&c);
+
+    static const char *const mistakes[][2] = {
+        {PACKED "q_cumulative 0 3\n", "q_cumulative has 2 values and kv_cumulative 0"},
+        {PACKED "q_cumulative 0 3\nkv_cumulative 0 2 5\n", "one more than there are sequences"},
+        {PACKED "q_cumulative 0\nkv_cumulative 0\n", "one more than there are sequences"},
+        {PACKED "q_cumulative\n",
+         "case.txt:9|'q_cumulative' must be followed by one value at least"},
+        {PACKED "q_cumulative 0 3x\n", "case.txt:9|q_cumulative has '3x'|integers"},
+        {PACKED "q_cumulative 0 -3\n", "case.txt:9|q_cumulative has '-3'|from 0"},
+        {PACKED "q_cumulative 0 3\nq_cumulative 0 3\n", "case.txt:10|given already"},
+        // What the problem's own check says:
+        {PACKED "q_cumulative 0 2\nkv_cumulative 0 5\n", "q_cumulative|2|3"},
+        {PACKED "q_cumulative 0 4 3\nkv_cumulative 0 1 5\n",
+         "q_cumulative|less than the one before"},
+        {"top_left 1\ncausal 0\nwindow 0\n" SIZES, "case.txt:1|top_left|causal 1"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        put_text(mistakes[i][0]);
+        assert_load_refused(ATTN_BAD_INPUT, mistakes[i][1]);
+    }
+    char many[4000] = "q_cumulative"; // one more than there may be
+    for (int i = 0; i < 258; i++) strcat(many, " 0");
+    put_text(many);
+    assert_load_refused(ATTN_BAD_INPUT, "up to 257 integers");
+}
+END_TEST
+
 START_TEST(mistakes_in_case_txt_are_named_with_their_line) {
     put_tensors();
     static const struct {
@@ -221,11 +285,11 @@ START_TEST(mistakes_in_case_txt_are_named_with_their_line) {
         assert_load_refused(ATTN_BAD_INPUT, mistakes[i].words);
     }
 
-    char long_line[400];
+    char long_line[5000];
     memset(long_line, ' ', sizeof long_line);
     memcpy(long_line + sizeof long_line - 9, "batch 2\n", 9);
     put_text(long_line);
-    assert_load_refused(ATTN_BAD_INPUT, "case.txt:1|longer than 254 characters");
+    assert_load_refused(ATTN_BAD_INPUT, "case.txt:1|longer than 4094 characters");
     write_bytes(in_folder(&folder, "case.txt"), "batch 2\0\nheads 4\n", 17);
     assert_load_refused(ATTN_BAD_INPUT, "case.txt:1|zero byte");
 
@@ -466,6 +530,7 @@ Suite *case_suite(void) {
     tcase_add_test(tests, real_input_loads);
     tcase_add_test(tests, all_that_case_txt_may_say_is_read);
     tcase_add_test(tests, a_case_has_the_features_of_its_text_and_files);
+    tcase_add_test(tests, a_case_has_sequences_and_an_alignment);
     tcase_add_test(tests, mistakes_in_case_txt_are_named_with_their_line);
     tcase_add_test(tests, expected_results_and_gradients_are_loaded);
     tcase_add_test(tests, shapes_that_disagree_are_named);

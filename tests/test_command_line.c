@@ -10,10 +10,10 @@ Suite *command_line_suite(void);
 
 // ---- help and mistakes in typing -----------------------------------------------------------------------
 START_TEST(help_is_given) {
-    static const char *const commands[] = {"list",  "chapter", "run",     "check",
-                                           "bench", "pass",    "traffic", "tiles"};
+    static const char *const commands[] = {"list", "chapter", "run",   "check",   "bench",
+                                           "pass", "traffic", "tiles", "features"};
     run("--help", NULL);
-    expect(0, "list|chapter|run|check|bench|pass|traffic|tiles|Exit status", "");
+    expect(0, "list|chapter|run|check|bench|pass|traffic|tiles|features|Exit status", "");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         run(commands[i], "--help", NULL);
         expect(0, commands[i], "");

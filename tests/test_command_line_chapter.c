@@ -8,6 +8,9 @@
 #include "tests/test_command_line.h"
 
 #include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 START_TEST(a_chapter_passes) {
@@ -60,6 +63,116 @@ START_TEST(emulated_time_is_never_shown) {
     ck_assert_int_eq(got.status, 0);
     // The column `seconds` is there for all devices, and empty here: ",," before the verdict.
     ck_assert_msg(strstr(got.out, ",,PASS\n") != NULL, "%s", got.out);
+}
+END_TEST
+
+// ---- what a chapter cannot do, and what each feature costs: on the chapters of tests/fake --------------
+START_TEST(what_a_chapter_cannot_do_falls_back_or_is_refused) {
+    with_the_fake_chapters();
+    run("chapter", "9", "--n", "24", "--dim", "8", "--softcap", "1", NULL);
+    expect(
+        0,
+        "varying does not do a softcap; chapter 9 falls back to everything of chapter 10 on "
+        "host\n|10 everything|Backward on|9 varying: not run: varying does not do a softcap|PASS",
+        "");
+    run("chapter", "9", "--n", "24", "--dim", "8", "--softcap", "1", "--no-fallback", NULL);
+    expect(2, "", "varying does not do a softcap");
+    ck_assert_ptr_null(strstr(got.out, "everything"));
+    // The CSV names the stage that really ran; what is said about it doesn't come between its lines.
+    run("chapter", "9", "--n", "24", "--dim", "8", "--softcap", "1", "--csv", NULL);
+    expect(0, "10,everything,host,backward,", "falls back to everything");
+    ck_assert_ptr_null(strstr(got.out, "falls back"));
+    expect_csv(2);
+    // What its own stage does needs nobody else.
+    run("chapter", "9", "--n", "24", "--dim", "8", "--causal", "1", NULL);
+    expect(0, "9 varying", "");
+    ck_assert_ptr_null(strstr(got.out, "everything"));
+}
+END_TEST
+
+// Where chapter 1 alone is built.
+START_TEST(what_no_stage_does_is_refused) {
+    const temporary_folder folder = make_temporary_folder();
+    char own[4300], module[4300], here[4300];
+    snprintf(own, sizeof own, "%s", program());
+    snprintf(here, sizeof here, "%s", realpath(attn_modules_folder(), module));
+    snprintf(module, sizeof module, "%.4200s/host/01.so", here);
+    ck_assert_int_eq(mkdir(in_folder(&folder, "host"), 0777), 0);
+    ck_assert_int_eq(symlink(module, in_folder(&folder, "host/01.so")), 0);
+    setenv("ATTENTION_PROGRAM", own, 1);
+    setenv("ATTENTION_MODULES", folder.path, 1);
+    run("chapter", "1", "--n", "24", "--dim", "8", "--softcap", "1", NULL);
+    expect(2, "", "naive does not do a softcap, nor does any stage that is built; make build");
+    run("chapter", "1", "--n", "24", "--dim", "8", "--softcap", "1", "--no-fallback", NULL);
+    expect(2, "", "naive does not do a softcap\n");
+    run("features", NULL);
+    expect_refused("no stage that is built does all features");
+    remove_temporary_folder(&folder);
+}
+END_TEST
+
+// The number in column `column` (from 0) of the row that begins with `name`, in the table after `heading`.
+static double cell(const char *heading, const char *name, int column) {
+    const char *at = strstr(got.out, heading);
+    ck_assert_msg(at != NULL, "no %s in\n%s", heading, got.out);
+    ck_assert_msg((at = strstr(at, name)) != NULL, "no row %s in\n%s", name, got.out);
+    char line[300], *rest = line, *field = NULL;
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+    rest += strlen(name);
+    for (int c = 0; c <= column; c++) {
+        while (strncmp(rest, "   ", 3) == 0 || *rest == ' ') rest++;
+        field = rest;
+        rest = strstr(rest, "   ") ? strstr(rest, "   ") : rest + strlen(rest);
+    }
+    return strtod(field, NULL);
+}
+
+START_TEST(what_each_feature_costs_is_shown) {
+    with_the_fake_chapters();
+    run("chapter", "10", "--n", "64", "--dim", "16", "--heads", "4", "--repeat", "1", NULL);
+    expect(0,
+           "What each feature costs everything of chapter 10 on host: B=1 H=4 N=64 d=16 fp32\n|"
+           "all off|CAUSAL=1|WINDOW=4 WINDOWRIGHT=4|CAUSAL=1 WINDOW=4|LENGTHS=33,13,0,18|KVHEADS=1|"
+           "BIAS=one DBIAS=1|ALIBI=1|MASK=one|SOFTCAP=30|DROPOUT=0.1|LAYOUT=bnhd|over all off|PASS",
+           "");
+    for (int pass = 0; pass < 2; pass++) {
+        const char *heading = pass == 0 ? "  Forward\n" : "  Backward\n";
+        // Columns: asked for by, max error, allowed, % FLOPs skipped, read MB, written MB.
+        // Of 64 * 64 pairs causal leaves 64 * 65 / 2, and the window 64 * 7 - 2 * (1 + 2 + 3).
+        ck_assert_double_eq_tol(cell(heading, "causal, bottom-right", 3), 49.2, 0.01);
+        ck_assert_double_eq_tol(cell(heading, "window, both sides", 3), 89.4, 0.01);
+        ck_assert_double_eq_tol(cell(heading, "variable lengths", 3), 61.4, 0.01);
+        ck_assert_double_eq_tol(cell(heading, "softcap", 3), 0, 0.01);
+        // q, k, v of 16384 bytes, backward do: K and V are read by a quarter of the heads.
+        ck_assert_double_eq_tol(cell(heading, "grouped heads", 4), pass ? 0.040960 : 0.024576,
+                                1e-6);
+        ck_assert(cell(heading, "dropout", 1) > 0);
+        ck_assert(cell(heading, "dropout", 1) < cell(heading, "dropout", 2));
+    }
+    // A chapter whose stages do not do all of them has no such table, and its CSV neither.
+    run("chapter", "9", "--n", "24", "--dim", "8", NULL);
+    ck_assert_ptr_null(strstr(got.out, "What each feature costs"));
+    run("chapter", "10", "--n", "24", "--dim", "8", "--csv", NULL);
+    expect_csv(2);
+}
+END_TEST
+
+START_TEST(features_are_rows_of_csv) {
+    with_the_fake_chapters();
+    run("features", "--n", "48", "--dim", "16", "--rounds", "1", "--csv", NULL);
+    expect(0,
+           "make features; median of 1 rounds of 5 runs\nfeature,stage,device,pass,|"
+           "off,everything,host,forward,1,4,4,48,48,16,|,589824,|"
+           "dbias,everything,host,backward,1,4,4,48,48,16,|grouped,everything,host,forward,1,4,1,|"
+           ",CAUSAL=1\n|,\"LENGTHS=25,9,0,14\"\n",
+           "");
+    // A batch is packed, with as many rows as before.
+    run("features", "--n", "48", "--dim", "16", "--batch", "2", "--rounds", "1", "--csv", NULL);
+    expect(0, "lengths,everything,host,forward,1,4,4,96,96,16,", "");
+    run("features", "--causal", "1", NULL);
+    expect_refused("features has no option --causal");
+    run("features", "--n", "48", "--dim", "16", "--rounds", "1", NULL);
+    expect(0, "What each feature costs everything of chapter 10 on host", "");
 }
 END_TEST
 
@@ -146,6 +259,10 @@ TCase *chapter_tests(void) {
     tcase_add_test(tests, a_chapter_passes);
     tcase_add_test(tests, what_a_mask_changes_is_said);
     tcase_add_test(tests, emulated_time_is_never_shown);
+    tcase_add_test(tests, what_a_chapter_cannot_do_falls_back_or_is_refused);
+    tcase_add_test(tests, what_no_stage_does_is_refused);
+    tcase_add_test(tests, what_each_feature_costs_is_shown);
+    tcase_add_test(tests, features_are_rows_of_csv);
     tcase_add_test(tests, the_law_of_growth_is_that_of_long_sequences);
     tcase_add_test(tests, a_broken_chapter_fails);
     tcase_add_test(tests, a_folder_without_modules_is_said);

@@ -10,14 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void with_the_fake(void) {
-    static char modules[4300], own[4300];
-    snprintf(own, sizeof own, "%s", program());
-    snprintf(modules, sizeof modules, "%s/fake", attn_modules_folder());
-    setenv("ATTENTION_PROGRAM", own, 1);
-    setenv("ATTENTION_MODULES", modules, 1);
-}
-
 // The number after `words` and blanks, on the line where they stand; the nth of them.
 static double number_after(const char *words, int nth) {
     const char *at = strstr(got.out, words);
@@ -30,7 +22,7 @@ static double number_after(const char *words, int nth) {
 
 // 4 heads of 32 queries and keys: P is 4 * 4 * 32^2 bytes, L a 32nd of that.
 START_TEST(the_price_of_recomputing_is_said) {
-    with_the_fake();
+    with_the_fake_chapters();
     run("chapter", "9", "--n", "32", "--dim", "16", NULL);
     expect(
         0,
@@ -81,7 +73,7 @@ START_TEST(the_longest_n_is_the_closed_form) {
 END_TEST
 
 START_TEST(runs_that_differ_are_told_from_those_that_do_not) {
-    with_the_fake();
+    with_the_fake_chapters();
     run("chapter", "9", "--n", "32", "--dim", "16", "--repeat", "6", NULL);
     expect(0,
            "6 runs of each pass|1 naive on host: o lse dq dk dv bit-identical\n|9 varying on host: "

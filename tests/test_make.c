@@ -3,6 +3,7 @@
 #include "tests/program.h"
 #include "tests/temporary_folder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,8 +44,9 @@ START_TEST(known_knobs_are_taken) {
     if (!has_gnu_make()) return test_skip("make: known knobs", "there is no GNU Make called make");
     run_command("make", "-n", "help", "N=1", "QLEN=1", "KVLEN=1", "BATCH=1", "HEADS=1", "KVHEADS=1",
                 "DIM=1", "SCALE=1", "SEED=1", "KIND=wide", "BR=1", "BC=1", "CAUSAL=1", "WINDOW=1",
-                "DEVICE=host", "INPUT=x", "REPEAT=1", "CSV=1", "TO=1", "COUNT=1", "PASS=forward",
-                "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "STAGES=naive", "SUITE=npy", NULL);
+                "DEVICE=host", "INPUT=x", "REPEAT=1", "CSV=1", "FALLBACK=0", "TO=1", "COUNT=1",
+                "PASS=forward", "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "STAGES=naive", "SUITE=npy",
+                "WORK=x.cu", "JUNIT=x.xml", NULL);
     expect(0, "printf", "");
     run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "PYTHON=python3", "ARCH=80 90",
                 "BUILD=build/x", "OPT=-O1", "EMULATOR_OPT=-O1",
@@ -59,6 +61,24 @@ START_TEST(help_names_the_emulated_gpu) {
     if (!has_gnu_make()) return test_skip("make: help", "there is no GNU Make called make");
     run_command("make", "help", NULL);
     expect(0, "make chapterN|CAUSAL=1|EMULATED_GPU=", "");
+}
+END_TEST
+
+// A feature that a chapter may lack has every chapter's stages built: one of them takes the place.
+START_TEST(what_may_fall_back_builds_the_others) {
+    if (!has_gnu_make()) return test_skip("make: fallback", "there is no GNU Make called make");
+    const temporary_folder folder = make_temporary_folder();
+    char build[300], last[400];
+    snprintf(build, sizeof build, "BUILD=%s", folder.path);
+    snprintf(last, sizeof last, "-o %s/host/05.so", folder.path);
+    run_command("make", "-n", "chapter1", build, "SOFTCAP=30", "FALLBACK=0", NULL);
+    expect(0, last, "");
+    expect(0, "chapter 1|--softcap '30'|--no-fallback", "");
+    run_command("make", "-n", "chapter1", build, "CAUSAL=1", NULL);
+    expect(0, "chapter 1|--causal '1'", "");
+    ck_assert_ptr_null(strstr(got.out, last));
+    ck_assert_ptr_null(strstr(got.out, "--no-fallback"));
+    remove_temporary_folder(&folder);
 }
 END_TEST
 
@@ -85,6 +105,7 @@ Suite *make_suite(void) {
     tcase_add_test(tests, unknown_knobs_are_refused);
     tcase_add_test(tests, known_knobs_are_taken);
     tcase_add_test(tests, help_names_the_emulated_gpu);
+    tcase_add_test(tests, what_may_fall_back_builds_the_others);
     tcase_add_test(tests, the_library_is_replaced_whole);
     suite_add_tcase(suite, tests);
     return suite;

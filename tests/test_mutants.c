@@ -50,18 +50,20 @@ static const char *device_of(const mutant *m) {
 
 // ---- the cases they meet -------------------------------------------------------------------------------
 // Small, and chosen so that every line of a kernel matters in one of them.
+enum {
+    PLAIN = 0,
+    MINUS_INFINITY_FIRST = 2 * ATTN_LAST_FEATURE, // the first FIRST_KEYS scores
+    NAN_LAST = 4 * ATTN_LAST_FEATURE,             // the last key
+    NAN_FIRST_QUERY = 8 * ATTN_LAST_FEATURE,      // q or do of the first query
+    NAN_HIDDEN = 16 * ATTN_LAST_FEATURE,          // what a mask of bytes hides
+};
 typedef struct situation {
     int64_t batch, heads, kv_heads, q_len, kv_len, head_dim;
     attn_causal causal;
     int64_t left, right;
     float scale; // in parts of the default
     attn_input_kind kind;
-    enum {
-        PLAIN,
-        MINUS_INFINITY_FIRST,
-        NAN_LAST,
-        NAN_FIRST_QUERY
-    } special; // the first FIRST_KEYS scores; the last key; q or do of the first query
+    unsigned special; // one of these, and ATTN_HAS_... bits: features besides (with_features)
 } situation;
 
 static const situation situations[] = {
@@ -87,10 +89,41 @@ static const situation situations[] = {
     {1, 2, 1, 65, 129, 130, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE, PLAIN},
     // A window wide enough that some tiles lie wholly inside it.
     {1, 1, 1, 300, 400, 40, ATTN_CAUSAL_BOTTOM_RIGHT, 200, 0, 1, ATTN_INPUT_NORMAL, PLAIN},
+    // What chapter 6 adds: all that changes scores or weights; sequences, in rows that lie elsewhere; and a
+    // mask of bytes that hides a row, a key and the first tiles of a row, with NaN in them.
+    {2, 4, 2, 70, 100, 24, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1.5f, ATTN_INPUT_NORMAL,
+     ATTN_HAS_SOFTCAP | ATTN_HAS_ALIBI | ATTN_HAS_BIAS | ATTN_HAS_BIAS_GRADIENT | ATTN_HAS_MASK |
+         ATTN_HAS_DROPOUT},
+    {2, 4, 2, 40, 150, 24, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_WIDE,
+     ATTN_HAS_BIAS | ATTN_HAS_BIAS_GRADIENT | ATTN_HAS_SOFTCAP},
+    {1, 4, 2, 100, 130, 20, ATTN_CAUSAL_BOTTOM_RIGHT, 0, 0, 1, ATTN_INPUT_NORMAL,
+     ATTN_HAS_VARIABLE_LENGTHS | ATTN_HAS_DROPOUT | ATTN_HAS_ALIBI},
+    {2, 4, 2, 40, 70, 20, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL,
+     ATTN_HAS_STRIDES | ATTN_HAS_DROPOUT | ATTN_HAS_ALIBI},
+    {1, 2, 1, 70, 300, 20, ATTN_CAUSAL_OFF, 0, 0, 1, ATTN_INPUT_NORMAL,
+     NAN_HIDDEN | ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_BIAS_GRADIENT | ATTN_HAS_SOFTCAP},
     // Scores so large that P = e^(S - L) comes out far above 1, where nobody prevents it.
     {1, 1, 1, 70, 70, 20, ATTN_CAUSAL_OFF, 0, 0, 2e6f, ATTN_INPUT_RISING, PLAIN},
 };
 enum { SITUATIONS = sizeof situations / sizeof *situations, FIRST_KEYS = 140 };
+
+static const int32_t q_cumulative[] = {0, 40, 40, 41, 100}, kv_cumulative[] = {0, 50, 57, 60, 130};
+
+// A bias that all share, or with ALiBi the batches only; a mask for each; rows as [B][N][H][d] has them.
+static void with_features(unsigned with, attn_problem *p) {
+    if (with & ATTN_HAS_SOFTCAP) p->softcap = 1.5f;
+    if (with & ATTN_HAS_ALIBI) p->alibi = 1;
+    if (with & ATTN_HAS_BIAS) p->bias_batch = 1, p->bias_heads = p->alibi ? p->heads : 1;
+    if (with & ATTN_HAS_BIAS_GRADIENT) p->bias_gradient = 1;
+    if (with & ATTN_HAS_MASK) p->mask_batch = p->batch, p->mask_heads = p->heads;
+    if (with & ATTN_HAS_DROPOUT) p->dropout = 0.3f, p->dropout_seed = 5, p->dropout_offset = 6;
+    if (with & ATTN_HAS_VARIABLE_LENGTHS)
+        p->sequences = 4, p->q_cumulative = q_cumulative, p->kv_cumulative = kv_cumulative;
+    if (!(with & ATTN_HAS_STRIDES)) return;
+    const int64_t d = p->head_dim, q_row = p->heads * d, kv_row = p->kv_heads * d;
+    p->q_stride = p->o_stride = (attn_stride){p->q_len * q_row, d, q_row};
+    p->k_stride = p->v_stride = (attn_stride){p->kv_len * kv_row, d, kv_row};
+}
 
 static test_case case_of(const situation *s, int seed) {
     test_case c = {.kind = s->kind, .seed = (uint64_t)seed};
@@ -99,22 +132,49 @@ static test_case case_of(const situation *s, int seed) {
     c.problem.causal = s->causal, c.problem.window_left = s->left,
     c.problem.window_right = s->right;
     c.problem.scale *= s->scale;
+    with_features(s->special, &c.problem);
     return c;
+}
+
+// Query 1 sees no key, query 2 none of the first two hundred, and nobody the last.
+static int is_hidden(const attn_problem *p, int64_t i, int64_t j) {
+    return i == 1 || (i == 2 && j < 200) || j == p->kv_len - 1;
+}
+
+static void fill_with_nan(float *row, int64_t d) {
+    for (int64_t c = 0; c < d; c++) row[c] = NAN;
+}
+
+static void hide_nan(const attn_problem *p, test_input *in) {
+    const int64_t d = p->head_dim, square = p->q_len * p->kv_len;
+    for (int64_t e = 0; e < (int64_t)attn_mask_elements(p); e++)
+        if (is_hidden(p, e % square / p->kv_len, e % p->kv_len)) in->mask[e] = 0;
+    for (int64_t e = 0; e < (int64_t)attn_bias_elements(p); e++)
+        if (is_hidden(p, e % square / p->kv_len, e % p->kv_len)) in->bias[e] = NAN;
+    for (int64_t h = 0; h < p->batch * p->heads; h++) {
+        fill_with_nan(in->q + (h * p->q_len + 1) * d, d);
+        fill_with_nan(in->d_o + (h * p->q_len + 1) * d, d);
+    }
+    for (int64_t h = 1; h <= p->batch * p->kv_heads; h++) {
+        fill_with_nan(in->k + (h * p->kv_len - 1) * d, d);
+        fill_with_nan(in->v + (h * p->kv_len - 1) * d, d);
+    }
 }
 
 static test_input input_of(const situation *s, const test_case *c) {
     test_input in = test_input_make(c);
     const int64_t d = s->head_dim;
-    if (s->special == MINUS_INFINITY_FIRST) {
+    if (s->special & MINUS_INFINITY_FIRST) {
         for (int64_t i = 0; i < s->q_len; i++) in.q[i * d] = 1;
         for (int64_t j = 0; j < FIRST_KEYS && j < s->kv_len; j++) in.k[j * d] = -INFINITY;
     }
-    if (s->special == NAN_LAST) { // the last key of each head: only the last query sees it
+    if (s->special & NAN_LAST) { // the last key of each head: only the last query sees it
         for (int64_t h = 1; h <= s->batch * s->kv_heads; h++)
             for (int64_t e = h * s->kv_len * d - d; e < h * s->kv_len * d; e++)
                 in.k[e] = in.v[e] = NAN;
     }
-    if (s->special == NAN_FIRST_QUERY) { // it sees the first key alone
+    if (s->special & NAN_HIDDEN) hide_nan(&c->problem, &in);
+    if (s->special & NAN_FIRST_QUERY) { // it sees the first key alone
         for (int64_t h = 0; h < s->batch * s->heads; h++)
             for (int64_t e = h * s->q_len * d; e < h * s->q_len * d + d; e++)
                 (h % 2 ? in.d_o : in.q)[e] = NAN;

@@ -4,6 +4,7 @@
 #include "cpu/compare.h"
 #include "cpu/dropout.h"
 #include "cpu/random.h"
+#include "tests/trial.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -225,15 +226,14 @@ static void check_golden(const char *folder) {
 
     int exponent;
     const int same_scale = fabs(frexp(golden.problem.scale, &exponent)) == 0.5;
-    const float *expected[] = {golden.o, golden.lse, golden.dq, golden.dk, golden.dv};
-    const size_t q_count = attn_q_elements(&golden.problem);
-    const size_t kv_count = attn_kv_elements(&golden.problem);
-    const size_t counts[] = {q_count, attn_rows(&golden.problem), q_count, kv_count, kv_count};
-    for (int at = 0; at <= ATTN_RESULT_DV; at++) {
+    const float *expected[ATTN_RESULTS] = {golden.o,  golden.lse, golden.dq,
+                                           golden.dk, golden.dv,  golden.dbias};
+    ck_assert_int_eq(golden.problem.bias_gradient, golden.dbias != NULL);
+    for (int at = 0; at < ATTN_RESULTS && expected[at]; at++) {
         const attn_result r = (attn_result)at;
         const double *got = attn_reference_result(&reference, r);
         const double slack = same_scale ? 1e-12 : attn_allowed(r, &reference.size, 0);
-        for (size_t e = 0; e < counts[r]; e++) {
+        for (size_t e = 0; e < test_output_elements(&golden.problem, r); e++) {
             const double value = expected[r][e];
             ck_assert_msg(got[e] == value || fabs(got[e] - value) <= 0x1p-24 * fabs(value) + slack,
                           "%s: %s[%zu] is %.12g, PyTorch says %.9g", folder, attn_result_name(r), e,
@@ -249,14 +249,15 @@ START_TEST(pytorch_agrees) {
     ck_assert_msg(folder != NULL, "tests/golden: not found from the working directory");
     int cases = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        if (strchr(entry->d_name, '.') != NULL) continue; // README.md and the folder itself
+        if (strchr(entry->d_name, '.') != NULL)
+            continue; // README.md, the script and the folder itself
         char path[512];
         snprintf(path, sizeof path, "tests/golden/%s", entry->d_name);
         check_golden(path);
         cases++;
     }
     closedir(folder);
-    ck_assert_int_ge(cases, 15);
+    ck_assert_int_ge(cases, 28);
 }
 END_TEST
 

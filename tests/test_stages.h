@@ -25,6 +25,17 @@ test_family family_guarded_memory, family_inputs_unchanged, family_repeatable, f
 test_family family_causal_is_full_on_prefixes, family_wide_window, family_grouped_is_repeated,
     family_permuted_keys;
 
+// test_stages_features.c: laws of chapter 6's features
+test_family family_packed_is_each_alone, family_constant_bias, family_strided_is_contiguous,
+    family_dropout;
+// test_stages_hidden.c: what features hide from whom, NaN and infinity among it
+test_family family_hidden_values, family_blind_rows;
+
+// Two runs on problems that are the same in mathematics: each within its allowance of the truth, so within
+// twice that of each other. The input is the first one's.
+void compare_close(const attn_loaded_stage *row, const test_case *c, const test_input *input,
+                   const attn_run *a, const attn_run *b, const char *law, test_failures *failures);
+
 // 1 when the first `count` floats are the same bits, NaN and the sign of zero included.
 int same_bits(const float *a, const float *b, size_t count);
 

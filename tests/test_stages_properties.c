@@ -35,9 +35,8 @@ static void compare_floats(const attn_loaded_stage *row, const test_case *c, att
     }
 }
 
-static void compare_all(const attn_loaded_stage *row, const test_case *c, const test_input *input,
-                        const attn_run *a, const attn_run *b, const char *law,
-                        test_failures *failures) {
+void compare_close(const attn_loaded_stage *row, const test_case *c, const test_input *input,
+                   const attn_run *a, const attn_run *b, const char *law, test_failures *failures) {
     for (int r = 0; r < ATTN_RESULTS; r++) {
         const float *x = test_output(a, (attn_result)r), *y = test_output(b, (attn_result)r);
         if (x)
@@ -87,7 +86,7 @@ void family_wide_window(const attn_loaded_stage *row, test_failures *failures) {
         failures->cases++;
         if (test_run_stage(row, &windowed, &input, &b, failures)) {
             if (test_run_stage(row, &c, &input, &a, failures)) {
-                compare_all(row, &c, &input, &a, &b, "a wide window", failures);
+                compare_close(row, &c, &input, &a, &b, "a wide window", failures);
                 attn_run_free(&a);
             }
             attn_run_free(&b);
@@ -126,8 +125,8 @@ void family_grouped_is_repeated(const attn_loaded_stage *row, test_failures *fai
                         sum[(size_t)h * head + e] = (float)total;
                     }
             }
-            compare_all(row, &grouped, &input, &a, &b, "grouped heads are repeated K and V",
-                        failures);
+            compare_close(row, &grouped, &input, &a, &b, "grouped heads are repeated K and V",
+                          failures);
             attn_run_free(&b);
         }
         attn_run_free(&a);
@@ -145,19 +144,26 @@ static void reverse_rows(float *matrix, int64_t rows, int64_t columns) {
         }
 }
 
-// Without a mask the order of keys means nothing, as long as the values go with them.
+// Without a mask the order of keys means nothing, as long as the values go with them, and a bias' columns.
 void family_permuted_keys(const attn_loaded_stage *row, test_failures *failures) {
     for (int kind = 0; kind < ATTN_INPUT_KINDS; kind++) {
         test_case c = {.problem = attn_problem_of(40, 131, 24), .kind = (attn_input_kind)kind};
+        if (row->stage->features & ATTN_HAS_SOFTCAP && kind % 2) c.problem.softcap = 3;
+        if (row->stage->features & ATTN_HAS_BIAS && kind > 1)
+            c.problem.bias_batch = c.problem.bias_heads = 1;
+        if (row->stage->features & ATTN_HAS_BIAS_GRADIENT && kind > 1) c.problem.bias_gradient = 1;
         test_input input = test_input_make(&c), turned = test_input_copy(&input, &c.problem);
         reverse_rows(turned.k, 131, 24);
         reverse_rows(turned.v, 131, 24);
+        for (int i = 0; turned.bias && i < 40; i++) reverse_rows(turned.bias + i * 131, 131, 1);
         attn_run a, b;
         failures->cases++;
         if (test_run_stage(row, &c, &input, &a, failures)) {
             if (test_run_stage(row, &c, &turned, &b, failures)) {
                 if (b.out.dk) reverse_rows(b.out.dk, 131, 24), reverse_rows(b.out.dv, 131, 24);
-                compare_all(row, &c, &input, &a, &b, "permuted keys", failures);
+                for (int i = 0; b.out.dbias && i < 40; i++)
+                    reverse_rows(b.out.dbias + i * 131, 131, 1);
+                compare_close(row, &c, &input, &a, &b, "permuted keys", failures);
                 attn_run_free(&b);
             }
             attn_run_free(&a);

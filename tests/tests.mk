@@ -20,12 +20,14 @@ check-library:
 	    $(CC) $(check_cflags) -x c - -x none -o /dev/null $(check_libs) 2> /dev/null || { \
 	    echo 'The tests need Check, a library for unit tests, and it is not installed: type make deps'; exit 1; }
 
-# ---- a chapter that is none, beside the first, the yardstick: what the program prints of it ---------------
-fake_modules := $(BUILD)/fake/host/09.so $(BUILD)/fake/host/$(first_number).so
-$(BUILD)/fake/host/09.so: $(call objects,tests/fake/varying.c) $(library)
+# ---- chapters that are none, beside the first, the yardstick: what the program prints of them -------------
+fake_modules := $(BUILD)/fake/host/09.so $(BUILD)/fake/host/10.so $(BUILD)/fake/host/$(first_number).so
+$(BUILD)/fake/host/09.so: $(call objects,tests/fake/varying.c)
+$(BUILD)/fake/host/10.so: $(call objects,tests/fake/everything.c)
+$(BUILD)/fake/host/09.so $(BUILD)/fake/host/10.so: $(library)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(quiet)$(CC) $(C_FLAGS) $(MODULE) $^ -o $@ $(LIBS)
+	$(quiet)$(CC) $(C_FLAGS) $(MODULE) $(filter %.o,$^) $(library) -o $@ $(LIBS)
 $(BUILD)/fake/host/$(first_number).so: $(BUILD)/host/$(first_number).so
 	@mkdir -p $(@D)
 	@cp $< $@
@@ -84,12 +86,13 @@ $(BUILD)/calibrate: $(call objects,tests/calibrate.c tests/rounding.c cpu/cli/ge
 mutants: $(mutant_modules) ## builds the kernels that are broken on purpose
 
 include tests/seeded-bugs/seeded.mk
+include tests/grade/grade.mk
 
 # ---- running -------------------------------------------------------------------------------------------
 # QUICK=1: fewer and smaller cases of every suite.
 test_arguments = $(if $(QUICK),--quick) $(if $(DEVICE),--device $(DEVICE)) $(if $(SUITE),--suite $(SUITE))
 .PHONY: test-sanitize test-sanitized
-test: build $(test_program) $(seeded_programs) $(mutant_modules) ## builds everything and passes all tests: DEVICE= SUITE=
+test: build $(test_program) $(seeded_programs) $(mutant_modules) wrong-answers ## builds everything and passes all tests: DEVICE= SUITE=
 	@$(test_program) $(test_arguments)
 
 # One compiler and one level of the seeded bugs, and no mutants.

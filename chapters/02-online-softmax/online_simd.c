@@ -5,18 +5,24 @@
 // form (a)'s lines with a vector where a number was, and no sum has to run across lanes. Both
 // products are one routine (register_block.h), and e^x is 2^(x log2(e)), from exp2.h.
 //
-//   loops         each (head, tile of queries), spread over the threads; within it each tile of keys
-//                 that one of its queries sees. Other tiles are skipped; a mask is applied only to
-//                 keys that some of the queries see and others do not.
+// It is also the form that does all that cpu/problem.h has: heads and sequences as they lie in memory
+// (part.h), and small steps between the products, for softcap, bias, ALiBi, a mask of bytes and dropout
+// (score_steps.h). A step is asked for once a tile; without any, a tile takes the same way as ever.
+//
+//   loops         each sequence; each (head, tile of queries) of it, spread over the threads; within it
+//                 each tile of keys that one of its queries sees. Other tiles are skipped; a mask is
+//                 applied only to keys that some of the queries see and others do not.
 //   tiles         br: 1 ... BLOCK_QUERIES, the lanes of a register block (32 with AVX-512, 24 with
 //                 AVX2, 12 with SSE2, 8 with NEON), which is also what it is when not asked for;
 //                 bc: any; 128 when not asked for
 //   extra memory  "workspace", Q^T, S^T and O^T of a tile for each processor:
 //                 4 (2 d + bc) BLOCK_QUERIES bytes each, whatever the lengths
 //   bytes         q, o: rows * d * 4 each;  lse: rows * 4;  k, v: heads * d * 4 * the sum over query
-//                 tiles of the keys that the tile sees, (q_len / br) * kv_len without a mask
+//                 tiles of the keys that the tile sees, (q_len / br) * kv_len without a mask;
+//                 bias, mask: 4 and 1 for each pair of these queries and keys, once a head
 //   FLOPs         4 * d * BLOCK_QUERIES * the same sum * heads: idle and masked lanes work, too
 #include "chapters/02-online-softmax/exp2.h"
+#include "chapters/02-online-softmax/part.h"
 #include "chapters/02-online-softmax/register_block.h"
 #include "chapters/02-online-softmax/stages.h"
 #include "chapters/02-online-softmax/transpose.h"
@@ -31,23 +37,25 @@
 // the largest s only where the scale is positive; so the sign goes into Q, which is exact. And to a
 // scale of 0 belongs Q * 0, since (s - m) * 0 would be NaN for a masked s.
 // A scale so large that log2(e) times it is infinite gives 2^64 of itself to Q, which is exact as well.
+// Steps that change scores need true ones: what else there is of the scale then goes into S.
 typedef struct scaling {
     float of_q;       // 1, -1 or 0, or +-2^64
-    float scale;      // |scale / of_q|, or 1 for 0
+    float of_s;       // |scale / of_q|, or 1 for 0, where steps change scores
+    float scale;      // that, where none does; else 1
     float log2_scale; // log2(e) times that
 } scaling;
 
-static scaling scaling_of(float scale) {
+static scaling scaling_of(float scale, int change_scores) {
     const float large = fabsf(scale) > 0x1p126f ? 0x1p64f : 1;
-    scaling x = {.of_q = (float)((scale > 0) - (scale < 0)) * large,
-                 .scale = scale == 0 ? 1 : fabsf(scale) / large};
+    const float size = scale == 0 ? 1 : fabsf(scale) / large;
+    scaling x = {.of_q = (float)((scale > 0) - (scale < 0)) * large, .of_s = size};
+    x.scale = change_scores ? 1 : size;
     x.log2_scale = (float)(x.scale * 1.4426950408889634);
     return x;
 }
 
 typedef struct tile {
-    head_view head;
-    attn_band band;
+    part head;
     int d;
     scaling scale;
     int i0, i1, j0, j1; // queries [i0, i1), keys [j0, j1)
@@ -80,15 +88,20 @@ static int all_see(const tile *t, int j) {
     return t->seen_by_all.first <= j && j < t->seen_by_all.end;
 }
 
+// S^T or P^T, for the steps.
+static pairs pairs_of(const tile *t) {
+    return (pairs){t->s, t->i0, t->i1, t->j0, t->j1, QUERIES_IN_LANES};
+}
+
 // S^T = K Q^T: a row of it for each key, d multiply-adds deep.
 VECTOR_NOINLINE void scores(const tile *t) {
-    const size_t d = (size_t)t->d;
-    product((size_t)(t->j1 - t->j0), d, t->head.k + (size_t)t->j0 * d, d, 1, t->q, NULL, t->s);
+    const size_t d = (size_t)t->d, row = t->head.k_row;
+    product((size_t)(t->j1 - t->j0), d, t->head.k + (size_t)t->j0 * row, row, 1, t->q, NULL, t->s);
 }
 
 // -infinity where a query does not see the key: chosen, not added, for the score may be NaN.
 VECTOR_NOINLINE void mask_scores(const tile *t) {
-    const attn_band band = t->band;
+    const attn_band band = t->head.band;
     for (int v = 0; v < VECTORS; v++) {
         const vint i = queries_of(t, v);
         for (int j = t->j0; j < t->j1; j++) {
@@ -135,8 +148,9 @@ VECTOR_NOINLINE void softmax(tile *t) {
 
 // O^T = O^T alpha + V^T P^T: a row of it for each column of V, as deep as there are keys.
 VECTOR_NOINLINE void values(const tile *t) {
-    const size_t d = (size_t)t->d;
-    product(d, (size_t)(t->j1 - t->j0), t->head.v + (size_t)t->j0 * d, 1, d, t->s, t->alpha, t->o);
+    const size_t d = (size_t)t->d, row = t->head.v_row;
+    product(d, (size_t)(t->j1 - t->j0), t->head.v + (size_t)t->j0 * row, 1, row, t->s, t->alpha,
+            t->o);
 }
 
 // A masked key has the weight 0, and 0 times any number is 0: for finite V the plain product selects.
@@ -148,7 +162,7 @@ VECTOR_NOINLINE int product_would_leak(const tile *t) {
     float zero = 0;
     for (int j = t->j0; j < t->j1; j++) {
         if (all_see(t, j)) continue;
-        const float *v = t->head.v + (size_t)j * d;
+        const float *v = t->head.v + (size_t)j * t->head.v_row;
         size_t c = 0;
         for (; c + LANES <= d; c += LANES) zeros += vector_load(v + c) * 0.0f;
         for (; c < d; c++) zero += v[c] * 0.0f;
@@ -157,23 +171,34 @@ VECTOR_NOINLINE int product_would_leak(const tile *t) {
     return zero != 0; // that is, NaN
 }
 
+// Which queries of vector v see key j, by all masks there are.
+static vint sees_by_all_masks(const tile *t, int v, int j) {
+    vint seen = sees(t->head.band, queries_of(t, v), j);
+    for (int lane = 0; t->head.steps.mask && lane < LANES; lane++) {
+        const int i = t->i0 + v * LANES + lane;
+        if (i < t->i1 && leaves_a_key(&t->head.steps, i, j, j + 1) == 0) seen[lane] = 0;
+    }
+    return seen;
+}
+
 // The same as values(), where it would leak: slow, and hardly ever needed. What is chosen is the
 // number of V, not the product, so that each step rounds as it does there: the results are the same
 // bits, whatever the masked rows of V hold.
 static void values_selected(const tile *t) {
     const size_t d = (size_t)t->d;
     for (int v = 0; v < VECTORS; v++) {
-        const vint i = queries_of(t, v);
-        for (size_t c = 0; c < d; c++) {
-            float *o = t->o + c * BLOCK_QUERIES + v * LANES;
-            vfloat sum = vector_load(o) * t->alpha[v];
-            for (int j = t->j0; j < t->j1; j++) {
-                const vfloat x =
-                    vector_select(sees(t->band, i, j), vector_of(t->head.v[(size_t)j * d + c]),
-                                  vector_of(0));
-                sum += vector_load(score_at(t, j, v)) * x;
+        float *o = t->o + v * LANES;
+        for (size_t c = 0; c < d * BLOCK_QUERIES; c += BLOCK_QUERIES)
+            vector_store(o + c, vector_load(o + c) * t->alpha[v]);
+        for (int j = t->j0; j < t->j1; j++) {
+            const vint seen = sees_by_all_masks(t, v, j);
+            const vfloat p = vector_load(score_at(t, j, v));
+            const float *value = t->head.v + (size_t)j * t->head.v_row;
+            for (size_t c = 0; c < d; c++) {
+                float *sum = o + c * BLOCK_QUERIES;
+                const vfloat x = vector_select(seen, vector_of(value[c]), vector_of(0));
+                vector_store(sum, vector_load(sum) + p * x);
             }
-            vector_store(o, sum);
         }
     }
 }
@@ -182,7 +207,8 @@ static void values_selected(const tile *t) {
 VECTOR_NOINLINE void start(tile *t) {
     const size_t d = (size_t)t->d, queries = (size_t)(t->i1 - t->i0);
     if (queries < BLOCK_QUERIES) memset(t->q, 0, d * BLOCK_QUERIES * sizeof *t->q);
-    transpose(queries, d, t->head.q + (size_t)t->i0 * d, d, t->q, BLOCK_QUERIES);
+    transpose(queries, d, t->head.q + (size_t)t->i0 * t->head.q_row, t->head.q_row, t->q,
+              BLOCK_QUERIES);
     if (t->scale.of_q != 1)
         for (size_t n = 0; n < d * BLOCK_QUERIES; n++) t->q[n] *= t->scale.of_q;
     memset(t->o, 0, d * BLOCK_QUERIES * sizeof *t->o);
@@ -196,7 +222,9 @@ VECTOR_NOINLINE void finish(tile *t) {
     for (size_t n = 0; n < queries; n++) {
         const int i = t->i0 + (int)n, v = (int)n / LANES, lane = (int)n % LANES;
         // A query that sees no key has O = 0 here, and 0 * (1 / 0) would be NaN.
-        const int sees_a_key = attn_first_key(t->band, i) < attn_end_key(t->band, i);
+        const attn_band band = t->head.band;
+        const int sees_a_key =
+            leaves_a_key(&t->head.steps, i, attn_first_key(band, i), attn_end_key(band, i));
         factor[n] = sees_a_key ? 1 / t->l[v][lane] : 0;
         t->head.lse[i] = t->m[v][lane] * t->scale.scale + logf(t->l[v][lane]);
     }
@@ -205,21 +233,29 @@ VECTOR_NOINLINE void finish(tile *t) {
             float *o = t->o + c * BLOCK_QUERIES + v * LANES;
             vector_store(o, vector_load(o) * vector_load(factor + v * LANES));
         }
-    transpose(d, queries, t->o, BLOCK_QUERIES, t->head.o + (size_t)t->i0 * d, d);
+    transpose(d, queries, t->o, BLOCK_QUERIES, t->head.o + (size_t)t->i0 * t->head.o_row,
+              t->head.o_row);
 }
 
 static void attend(tile *t, int bc) {
+    const score_steps *steps = &t->head.steps;
+    const attn_band band = t->head.band;
     start(t);
-    const key_range keys = keys_of_tile(t->band, t->i0, t->i1);
-    // As the bounds move up from query to query, the last first key and the first last one count.
-    t->seen_by_all.first = attn_first_key(t->band, t->i1 - 1);
-    t->seen_by_all.end = attn_end_key(t->band, t->i0);
+    const key_range keys = keys_of_tile(band, t->i0, t->i1);
+    // As the bounds move up from query to query, the last first key and the first last one count. A mask
+    // of bytes may hide any key.
+    t->seen_by_all.first = attn_first_key(band, t->i1 - 1);
+    t->seen_by_all.end = steps->mask ? t->seen_by_all.first : attn_end_key(band, t->i0);
     for (t->j0 = keys.first; t->j0 < keys.end; t->j0 = t->j1) {
         t->j1 = tile_end(t->j0, bc, keys.end);
         const int edge = t->j0 < t->seen_by_all.first || t->j1 > t->seen_by_all.end;
+        const pairs s = pairs_of(t);
         scores(t);
+        if (steps->change_scores) change_scores(steps, s, t->scale.of_s, NULL);
         if (edge) mask_scores(t);
+        if (steps->mask) hide(steps, s, -INFINITY);
         softmax(t);
+        if (steps->drops) drop(steps, s);
         if (edge && product_would_leak(t))
             values_selected(t);
         else
@@ -260,32 +296,39 @@ attn_status simd_supports(const attn_problem *p) {
 }
 
 attn_status simd_forward(const attn_problem *p, const attn_tensors *tensors, void *const *buffer) {
-    const attn_band band = attn_band_of(p);
     const int br = tile_queries(p), bc = tile_keys(p);
-    const int64_t tiles = (p->q_len + br - 1) / br, work = p->batch * p->heads * tiles;
     // Tiles are of unequal length under a causal mask, the last one sees most: each thread takes the
     // next one when it is free, and the long ones of a head come first.
-#pragma omp parallel for schedule(dynamic) num_threads(team())
-    for (int64_t n = 0; n < work; n++) {
-        tile t = {.head = head_of(p, tensors, n / tiles), .band = band, .d = (int)p->head_dim};
-        t.scale = scaling_of(p->scale);
-        t.i0 = (int)(tiles - 1 - n % tiles) * br;
-        t.i1 = tile_end(t.i0, br, band.q_len);
-        t.q = (float *)buffer[0] + (size_t)thread() * workspace_floats(p);
-        t.o = t.q + (size_t)p->head_dim * BLOCK_QUERIES;
-        t.s = t.o + (size_t)p->head_dim * BLOCK_QUERIES;
-        attend(&t, bc);
+#pragma omp parallel num_threads(team())
+    for (int64_t s = 0; s < sequences_of(p); s++) {
+        const int q_len = (int)attn_sequence_of(p, s).q_len;
+        const int64_t tiles = (q_len + br - 1) / br, work = p->batch * p->heads * tiles;
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t n = 0; n < work; n++) {
+            tile t = {.head = part_of(p, tensors, s, n / tiles), .d = (int)p->head_dim};
+            t.scale = scaling_of(p->scale, t.head.steps.change_scores);
+            t.i0 = (int)(tiles - 1 - n % tiles) * br;
+            t.i1 = tile_end(t.i0, br, q_len);
+            t.q = (float *)buffer[0] + (size_t)thread() * workspace_floats(p);
+            t.o = t.q + (size_t)p->head_dim * BLOCK_QUERIES;
+            t.s = t.o + (size_t)p->head_dim * BLOCK_QUERIES;
+            attend(&t, bc);
+        }
     }
     return attn_ok();
 }
 
 void simd_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
     (void)pass;
+    const uint64_t heads = (uint64_t)(p->batch * p->heads);
+    const uint64_t pairs = heads * read_together(p, tile_queries(p)).pairs;
     tiled_model(p, tile_queries(p), traffic);
+    if (p->bias_heads != 0) attn_traffic_add(traffic, "bias", 4 * pairs, 0);
+    if (p->mask_heads != 0) attn_traffic_add(traffic, "mask", pairs, 0);
 }
 
 double simd_flops(const attn_problem *p, attn_pass pass) {
     (void)pass;
-    return 4.0 * (double)(p->batch * p->heads) * (double)keys_of_all_tiles(p, tile_queries(p)) *
+    return 4.0 * (double)(p->batch * p->heads) * (double)read_together(p, tile_queries(p)).keys *
            BLOCK_QUERIES * (double)p->head_dim;
 }

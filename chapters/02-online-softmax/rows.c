@@ -24,8 +24,7 @@ static const attn_stage stages[] = {
     {
         .name = "online-simd",
         .idea = "the same tiles with SIMD, queries in the lanes, and OpenMP",
-        .features =
-            ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_GROUPED_HEADS | ATTN_HAS_TILE_SIZES,
+        .features = 2 * ATTN_LAST_FEATURE - 1 - ATTN_HAS_BIAS_GRADIENT, // all, forward
         .tiles =
             "BR: 1 to the lanes of a register block (32 with AVX-512); BC: any, 128 by default",
         .supports = simd_supports,

@@ -23,6 +23,10 @@ int simd_buffers(const attn_problem *, attn_pass, attn_buffer need[ATTN_MAX_BUFF
 void simd_bytes(const attn_problem *, attn_pass, attn_traffic *);
 double simd_flops(const attn_problem *, attn_pass);
 
+static inline int64_t sequences_of(const attn_problem *p) {
+    return p->sequences != 0 ? p->sequences : 1;
+}
+
 // The tensors of one query head: heads / kv_heads neighbours share one K and V.
 typedef struct head_view {
     const float *q, *k, *v; // [q_len][d], [kv_len][d], [kv_len][d]
@@ -65,14 +69,24 @@ static inline int clamp_tile(int64_t size, int64_t length) {
     return size < length ? (int)size : length > 0 ? (int)length : 1;
 }
 
-// Keys that all query tiles of one head, of `br` queries each, read together.
-static inline uint64_t keys_of_all_tiles(const attn_problem *p, int br) {
-    const attn_band band = attn_band_of(p);
-    uint64_t sum = 0;
-    for (int i0 = 0, i1; i0 < band.q_len; i0 = i1) {
-        i1 = tile_end(i0, br, band.q_len);
-        const key_range keys = keys_of_tile(band, i0, i1);
-        if (keys.end > keys.first) sum += (uint64_t)(keys.end - keys.first);
+// What all query tiles of one head, of `br` queries each, read together: keys, and pairs of a query and
+// a key. Of all sequences.
+typedef struct tile_reads {
+    uint64_t keys, pairs;
+} tile_reads;
+
+static inline tile_reads read_together(const attn_problem *p, int br) {
+    tile_reads sum = {0, 0};
+    for (int64_t s = 0; s < sequences_of(p); s++) {
+        const attn_problem alone = attn_problem_of_sequence(p, s);
+        const attn_band band = attn_band_of(&alone);
+        for (int i0 = 0, i1; i0 < band.q_len; i0 = i1) {
+            i1 = tile_end(i0, br, band.q_len);
+            const key_range keys = keys_of_tile(band, i0, i1);
+            if (keys.end <= keys.first) continue;
+            sum.keys += (uint64_t)(keys.end - keys.first);
+            sum.pairs += (uint64_t)(keys.end - keys.first) * (uint64_t)(i1 - i0);
+        }
     }
     return sum;
 }
@@ -83,7 +97,7 @@ static inline uint64_t keys_of_all_tiles(const attn_problem *p, int br) {
 static inline void tiled_model(const attn_problem *p, int br, attn_traffic *traffic) {
     const uint64_t heads = (uint64_t)(p->batch * p->heads), row = 4 * (uint64_t)p->head_dim;
     const uint64_t queries = heads * (uint64_t)p->q_len;
-    const uint64_t keys = heads * keys_of_all_tiles(p, br);
+    const uint64_t keys = heads * read_together(p, br).keys;
     attn_traffic_add(traffic, "q", queries * row, 0);
     attn_traffic_add(traffic, "k", keys * row, 0);
     attn_traffic_add(traffic, "v", keys * row, 0);

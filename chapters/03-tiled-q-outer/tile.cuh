@@ -60,7 +60,8 @@ template <int D> __device__ __forceinline__ tile_thread tile_thread_here() {
 typedef struct tile_matrix {
     const float *at; // [rows][columns], of one head, in device memory
     int rows, columns;
-    bool vectors; // every row begins at a multiple of 16 bytes, and columns is a multiple of 4
+    bool vectors;  // every row begins at a multiple of 16 bytes, and columns is a multiple of 4
+    int pitch = 0; // from a row to the next, in floats; 0: the rows lie side by side
 } tile_matrix;
 
 // May 16 bytes be copied at once? Pointers as the caller got them: heads follow each other densely.
@@ -76,17 +77,18 @@ template <int ROWS, int WIDTH, int THREADS>
 __device__ __forceinline__ void tile_load(float *tile, tile_matrix m, int first_row,
                                           int first_column) {
     const int thread = threadIdx.x % THREADS; // the same; the compiler learns how large it may be
+    const int pitch = m.pitch ? m.pitch : m.columns;
     if (m.vectors && first_row + ROWS <= m.rows) {
         // All rows are there, the common case: a thread has 16 bytes of every STEP-th row, and of
         // instructions the copy and the next address.
         enum { STEP = THREADS / (WIDTH / 4) };
         const int r = thread / (WIDTH / 4), c = thread % (WIDTH / 4) * 4;
-        const float *from = m.at + (size_t)(first_row + r) * m.columns + first_column + c;
+        const float *from = m.at + (size_t)(first_row + r) * pitch + first_column + c;
         if (first_column + c < m.columns) {
 #pragma unroll
             for (int below = 0; below < ROWS; below += STEP) {
                 cp_async16(tile + tile_at<WIDTH>(r + below) + c, from);
-                from += STEP * m.columns;
+                from += STEP * pitch;
             }
         } else {
 #pragma unroll
@@ -100,7 +102,7 @@ __device__ __forceinline__ void tile_load(float *tile, tile_matrix m, int first_
             const int r = e / WIDTH, c = e % WIDTH;
             const int row = first_row + r, column = first_column + c;
             float *to = tile + tile_at<WIDTH>(r) + c;
-            const float *from = m.at + (size_t)row * m.columns + column;
+            const float *from = m.at + (size_t)row * pitch + column;
             const bool exists = row < m.rows && column < m.columns;
             if (m.vectors && exists)
                 cp_async16(to, from);
@@ -340,13 +342,13 @@ __device__ __forceinline__ void tile_store_row(float *to, const float (&o)[C], i
 }
 
 // O = o / l and L = m + log l, m back in natural units: the only division and the only logarithm.
-//   o_out [q_len][d], lse [q_len] of one head; first_query: the thread's, in the head
+//   o_out [q_len][d], its rows `pitch` apart, lse [q_len] of one head; first_query: the thread's, in the head
 // A row that sees no key (its bit in `seeing` is 0) has O = 0, L = -infinity. (With keys whose scores are
 // all -infinity, l = 0, and O is 0/0: that softmax does not exist.)
 template <int D>
-__device__ __forceinline__ void tile_finish(float *o_out, float *lse, float (&o)[8][8],
-                                            const tile_rows &rows, int first_query, int x,
-                                            int q_len, unsigned seeing, int d, bool vectors) {
+__device__ __forceinline__ void
+tile_finish(float *o_out, float *lse, float (&o)[8][8], const tile_rows &rows, int first_query,
+            int x, int q_len, unsigned seeing, int d, int pitch, bool vectors) {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const float l = tile_row_sum<D>(rows.l[i]); // all lanes take part, whatever they will store
@@ -355,7 +357,7 @@ __device__ __forceinline__ void tile_finish(float *o_out, float *lse, float (&o)
         const float factor = 1 / l;
 #pragma unroll
         for (int c = 0; c < 8; c++) o[i][c] = seeing >> i & 1 ? o[i][c] * factor : 0;
-        tile_store_row<D / 2>(o_out + (size_t)query * d, o[i], 4 * x, d, vectors);
+        tile_store_row<D / 2>(o_out + (size_t)query * pitch, o[i], 4 * x, d, vectors);
         if (x == 0) hbm_store(&lse[query], fmaf(rows.m[i], TILE_LN_2, logf(l)));
     }
 }

@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     }
     if (shape.kv_len == 0) cp_async_wait<0>(); // nobody waited for Q
     tile_finish<D>(o + q_head, lse + head * shape.q_len, sum_o, rows, first_query + here.query,
-                   here.x, shape.q_len, shape.kv_len > 0 ? 0xff : 0, shape.d, shape.vectors);
+                   here.x, shape.q_len, shape.kv_len > 0 ? 0xff : 0, shape.d, shape.d,
+                   shape.vectors);
 }
 
 // ---- what it can do, and what it moves ----

@@ -11,9 +11,13 @@
 #include "chapters/05-backward/stages.h"
 
 void row_sums(const attn_problem *p, const attn_tensors *t, float *d) {
-    const float *o = t->o, *d_o = t->d_o;
+    const attn_stride at = attn_layout_of(p).o; // dO lies as O does
     const int64_t rows = (int64_t)attn_rows(p), columns = p->head_dim;
 #pragma omp parallel for schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        d[row] = naive_dot(d_o + row * columns, o + row * columns, columns);
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t head = row / p->q_len;
+        const int64_t first =
+            head / p->heads * at.batch + head % p->heads * at.head + row % p->q_len * at.row;
+        d[row] = naive_dot((const float *)t->d_o + first, (const float *)t->o + first, columns);
+    }
 }

@@ -60,8 +60,7 @@ static const attn_stage stages[] = {
     {
         .name = "recompute-simd",
         .idea = "the same with SIMD, keys in the lanes, and OpenMP without atomics",
-        .features =
-            ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_GROUPED_HEADS | ATTN_HAS_TILE_SIZES,
+        .features = 2 * ATTN_LAST_FEATURE - 1, // all
         .tiles = "BR and BC: 1 to the lanes of a register block (32 with AVX-512)",
         .supports = recompute_simd_supports,
         .buffers = simd_stage_buffers,

@@ -59,21 +59,25 @@ static inline query_range queries_of_tile(attn_band band, int j0, int j1) {
     return queries;
 }
 
-// Over all tiles of bc keys of one head: the queries that they read together, and the keys of those
-// tiles that at least one query sees.
+// Over all tiles of bc keys of one head: the queries that they read together, the keys of those tiles
+// that at least one query sees, and the pairs of both. Of all sequences.
 typedef struct tile_totals {
-    uint64_t queries, keys;
+    uint64_t queries, keys, pairs;
 } tile_totals;
 
 static inline tile_totals totals_of_tiles(const attn_problem *p, int bc) {
-    const attn_band band = attn_band_of(p);
-    tile_totals sum = {0, 0};
-    for (int j0 = 0, j1; j0 < band.kv_len; j0 = j1) {
-        j1 = tile_end(j0, bc, band.kv_len);
-        const query_range queries = queries_of_tile(band, j0, j1);
-        if (queries.first >= queries.end) continue;
-        sum.queries += (uint64_t)(queries.end - queries.first);
-        sum.keys += (uint64_t)(j1 - j0);
+    tile_totals sum = {0, 0, 0};
+    for (int64_t s = 0; s < sequences_of(p); s++) {
+        const attn_problem alone = attn_problem_of_sequence(p, s);
+        const attn_band band = attn_band_of(&alone);
+        for (int j0 = 0, j1; j0 < band.kv_len; j0 = j1) {
+            j1 = tile_end(j0, bc, band.kv_len);
+            const query_range queries = queries_of_tile(band, j0, j1);
+            if (queries.first >= queries.end) continue;
+            sum.queries += (uint64_t)(queries.end - queries.first);
+            sum.keys += (uint64_t)(j1 - j0);
+            sum.pairs += (uint64_t)(queries.end - queries.first) * (uint64_t)(j1 - j0);
+        }
     }
     return sum;
 }

@@ -26,26 +26,31 @@ typedef struct masked_block {
     unsigned head, rank; // rank 0: the longest of its head
 } masked_block;
 
-static __device__ inline masked_block masked_block_here(const masked_shape &shape, unsigned heads,
+static __device__ inline masked_block masked_block_here(unsigned together, unsigned heads,
                                                         unsigned tiles) {
-    const unsigned first = blockIdx.x / (shape.together * tiles) * shape.together;
-    const unsigned mixed = min(shape.together, heads - first); // the last heads may be fewer
+    const unsigned first = blockIdx.x / (together * tiles) * together;
+    const unsigned mixed = min(together, heads - first); // the last heads may be fewer
     const unsigned n = blockIdx.x - first * tiles;
     return {first + n % mixed, n / mixed};
 }
 
-// heads, tiles: of the grid, for which a GPU runs at most two blocks a multiprocessor at a time.
-static inline masked_shape masked_shape_of(const attn_problem *p, uint64_t heads, uint64_t tiles,
-                                           bool vectors) {
+// How many heads to mix. heads, tiles: of the grid, of which a GPU runs at most two blocks a multiprocessor
+// at a time.
+static inline unsigned masked_heads_together(uint64_t heads, uint64_t tiles) {
     const uint64_t enough = 3 * 2 * (uint64_t)gpu_multiprocessors();
     const uint64_t mixes =
         tiles * heads / (enough + tiles) + 1; // of equal size, as nearly as may be
+    return (unsigned)((heads + mixes - 1) / mixes);
+}
+
+static inline masked_shape masked_shape_of(const attn_problem *p, uint64_t heads, uint64_t tiles,
+                                           bool vectors) {
     const masked_shape shape = {
         attn_band_of(p),
         (int)p->head_dim,
         (int)(p->heads / p->kv_heads),
         (unsigned)(p->batch * p->heads),
-        (unsigned)((heads + mixes - 1) / mixes),
+        masked_heads_together(heads, tiles),
         p->scale,
         vectors,
     };
@@ -58,6 +63,10 @@ static inline bool masked_has_mask(const attn_problem *p) {
 }
 
 attn_status masked_forward_pass(const attn_problem *p, const attn_tensors *t, void *const *buffer);
+
+attn_status masked_backward_pass(const attn_problem *p, const attn_tensors *t, void *const *buffer);
+void masked_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic);
+double masked_flops(const attn_problem *p, attn_pass pass);
 
 // dK, dV, and dQ by atomic additions to what is there; row_sum: D of chapter 5.
 attn_status masked_backward_kv(const attn_problem *p, const attn_tensors *t, const float *row_sum);

@@ -20,6 +20,7 @@
 // only tiles with queries(t) > 0 read their keys:
 //   read     4 * sum over t (2 * keys of t * d + group * queries(t) * (3*d + 2))
 //   written  4 * (2*kv_len*d + sum over t (group * queries(t) * d))
+#include "chapters/06-masks/leaks.cuh"
 #include "chapters/06-masks/masked.cuh"
 
 // dQ_i += scale * the thread's part, atomically: two blocks may have the same element.
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
     const attn_band band = sizes.band;
     const int d = sizes.d;
     const unsigned tiles = (band.kv_len + BC - 1) / BC;
-    const masked_block block = masked_block_here(sizes, sizes.heads / sizes.group, tiles);
+    const masked_block block = masked_block_here(sizes.together, sizes.heads / sizes.group, tiles);
     const size_t kv_head = block.head;
     const int first_key = (int)block.rank * BC;
     const band_range queries =
@@ -113,9 +114,11 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         backward_put<BC>(my_p, s);
         __syncthreads(); // P is complete
         const float *p_column = p_tile + of_keys.row;
-        if (!whole && band_would_leak<BR, D>(do_tile)) // step 3
-            band_key_sums<BC, BR, D>(sum_dv, p_column, do_tile + of_keys.first_column, band, query,
-                                     first_key + of_keys.row);
+        const auto key_sees = [&](int i, int j, float) {
+            return band_sees(band, query + i, first_key + of_keys.row + j);
+        };
+        if (!whole && tile_would_leak<BR, D>(do_tile)) // step 3
+            key_sums_seen<BC, BR, D>(sum_dv, p_column, do_tile + of_keys.first_column, key_sees);
         else
             backward_key_sums<BC, BR, D>(sum_dv, p_column, do_tile + of_keys.first_column);
 
@@ -129,9 +132,8 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         if (!whole) band_select(dp, band, s_query, s_key, 0);
         backward_put<BC>(my_p, dp);
         __syncthreads(); // dS is complete
-        if (!whole && band_would_leak<BR, D>(q_tile))
-            band_key_sums<BC, BR, D>(sum_dk, p_column, q_tile + of_keys.first_column, band, query,
-                                     first_key + of_keys.row);
+        if (!whole && tile_would_leak<BR, D>(q_tile))
+            key_sums_seen<BC, BR, D>(sum_dk, p_column, q_tile + of_keys.first_column, key_sees);
         else
             backward_key_sums<BC, BR, D>(sum_dk, p_column, q_tile + of_keys.first_column);
 
@@ -142,9 +144,12 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         float part[8][shape::ROW_COLUMNS];
         tile_clear(part);
         const float *ds_row = p_tile + tile_at<BC>(of_dq.row);
-        if (!whole && band_would_leak<BC, D>(k_tile))
-            band_values<BC, BC, D, 32>(part, ds_row, k_tile + of_dq.first_column, band,
-                                       query + of_dq.row, first_key);
+        if (!whole && tile_would_leak<BC, D>(k_tile))
+            tile_values_seen<BC, BC, D, 32>(part, ds_row, k_tile + of_dq.first_column,
+                                            [&](int i, int j, float) {
+                                                return band_sees(band, query + of_dq.row + i,
+                                                                 first_key + j);
+                                            });
         else
             tile_values<BC, BC, D, 32>(part, ds_row, k_tile + of_dq.first_column);
         add_dq<shape>(dq + (head * band.q_len + query) * d, part, of_dq.row, queries.end - query,

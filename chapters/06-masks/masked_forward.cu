@@ -17,6 +17,7 @@
 // last; only tiles with keys(t) > 0 read their queries:
 //   read     4 * sum over t (queries of t * d + 2 * keys(t) * d)      written   4 * (q_len*d + q_len)
 #include "chapters/03-tiled-q-outer/chunks.cuh"
+#include "chapters/06-masks/leaks.cuh"
 #include "chapters/06-masks/masked.cuh"
 
 // q, o [B][H][q_len][d]; k, v [B][kv_heads][kv_len][d]; lse [B][H][q_len].
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
 
     const attn_band band = shape.band;
     const unsigned tiles = (band.q_len + tile::BR - 1) / tile::BR;
-    const masked_block block = masked_block_here(shape, shape.heads, tiles);
+    const masked_block block = masked_block_here(shape.together, shape.heads, tiles);
     const size_t head = block.head, kv_head = head / shape.group;
     const int first_query = (int)(tiles - 1 - block.rank) * tile::BR;
     const band_range keys =
@@ -81,9 +82,14 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
             chunk_fetch<D>(ring, k_matrix, v_matrix, key, COUNT + n + 1);
             const float *v_tile = ring + (COUNT + n) % 2 * chunks::FLOATS;
             const float *weights = my_p + n * chunks::V_KEYS;
-            if (!whole && band_would_leak<chunks::V_KEYS, D>(v_tile)) // step 3
-                band_values<BC, chunks::V_KEYS, D, D / 2>(sum_o, weights, v_tile + 4 * here.x, band,
-                                                          my_query, key + n * chunks::V_KEYS);
+            const int first_key = key + n * chunks::V_KEYS;
+            if (!whole && tile_would_leak<chunks::V_KEYS, D>(v_tile)) // step 3
+                tile_values_seen<BC, chunks::V_KEYS, D, D / 2>(sum_o, weights, v_tile + 4 * here.x,
+                                                               [&](int i, int j, float) {
+                                                                   return band_sees(band,
+                                                                                    my_query + i,
+                                                                                    first_key + j);
+                                                               });
             else
                 tile_values<BC, chunks::V_KEYS, D, D / 2>(sum_o, weights, v_tile + 4 * here.x);
         }
@@ -96,7 +102,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
         if (attn_first_key(band, my_query + i) < attn_end_key(band, my_query + i))
             seeing |= 1u << i;
     tile_finish<D>(o + q_head, lse + head * band.q_len, sum_o, rows, my_query, here.x, band.q_len,
-                   seeing, shape.d, shape.vectors);
+                   seeing, shape.d, shape.d, shape.vectors);
 }
 
 template <int D> static attn_status launch(const attn_problem *p, const attn_tensors *t) {

@@ -1,6 +1,8 @@
 // rows.cu -- chapter 6's row of the stage table on the GPU and the emulator, and its closed forms.
 #include "chapters/06-masks/masked.cuh"
 #include "chapters/06-masks/title.h"
+#include "chapters/06-masks/places.cuh"
+#include "chapters/06-masks/visited.cuh"
 
 static int masked_buffers(const attn_problem *p, attn_pass pass,
                           attn_buffer need[ATTN_MAX_BUFFERS]) {
@@ -10,8 +12,8 @@ static int masked_buffers(const attn_problem *p, attn_pass pass,
     return 1;
 }
 
-static attn_status masked_backward_pass(const attn_problem *p, const attn_tensors *t,
-                                        void *const *buffer) {
+attn_status masked_backward_pass(const attn_problem *p, const attn_tensors *t,
+                                 void *const *buffer) {
     float *d = (float *)buffer[0];
     ATTN_TRY(backward_row_sums((const float *)t->o, (const float *)t->d_o, d, attn_rows(p),
                                (int)p->head_dim));
@@ -20,38 +22,13 @@ static attn_status masked_backward_pass(const attn_problem *p, const attn_tensor
     return masked_backward_kv(p, t, d);
 }
 
-// ---- what the tiles that are visited have, added up over a head ----
-typedef struct visited {
-    uint64_t owned;  // rows of the outer tiles that visit any
-    uint64_t passed; // rows of the inner loop: K and V forward, Q and dO backward
-    uint64_t pairs;
-} visited;
-
-static visited visit(const attn_problem *p, attn_pass pass) {
-    const attn_band band = attn_band_of(p);
-    const int outer = pass == ATTN_FORWARD ? band.q_len : band.kv_len;
-    const int step = pass == ATTN_FORWARD ? 8192 / q_outer_compiled_dim(p) : backward_plan_of(p).bc;
-    visited sum = {0, 0, 0};
-    for (int first = 0; first < outer; first += step) {
-        const int end = outer - first < step ? outer : first + step;
-        const band_range range =
-            pass == ATTN_FORWARD ? band_keys(band, first, end) : band_queries(band, first, end);
-        if (range.begin >= range.end) continue;
-        const uint64_t inner = (uint64_t)(range.end - range.begin);
-        sum.owned += (uint64_t)(end - first);
-        sum.passed += inner;
-        sum.pairs += inner * (uint64_t)(end - first);
-    }
-    return sum;
-}
-
-static void masked_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
+void masked_bytes(const attn_problem *p, attn_pass pass, attn_traffic *traffic) {
     const uint64_t heads = (uint64_t)(p->batch * p->heads);
     const uint64_t kv_heads = (uint64_t)(p->batch * p->kv_heads);
     const uint64_t row = 4 * (uint64_t)p->head_dim; // bytes of a row
     const uint64_t q = 4 * attn_q_elements(p), kv = 4 * attn_kv_elements(p);
     const uint64_t rows = 4 * attn_rows(p);
-    const visited v = visit(p, pass);
+    const visited v = visited_of(p, pass);
     if (pass == ATTN_FORWARD && !masked_has_mask(p)) {
         q_outer_bytes(p, pass, traffic);
         return;
@@ -80,14 +57,18 @@ static void masked_bytes(const attn_problem *p, attn_pass pass, attn_traffic *tr
 }
 
 // 2d FLOPs a pair of a visited tile and a product, whether the pair is masked or not.
-static double masked_flops(const attn_problem *p, attn_pass pass) {
+double masked_flops(const attn_problem *p, attn_pass pass) {
     const int products = pass == ATTN_FORWARD ? 2 : 5;
     return products * 2.0 * (double)p->head_dim * (double)(p->batch * p->heads) *
-           (double)visit(p, pass).pairs;
+           (double)visited_of(p, pass).pairs;
 }
 
 static uint64_t shared_bytes(const attn_problem *p, attn_pass pass) {
     return pass == ATTN_FORWARD ? q_outer_shared_bytes(p, pass) : backward_plan_of(p).shared_bytes;
+}
+
+static uint64_t variants_shared_bytes(const attn_problem *p, attn_pass pass) {
+    return shared_bytes(p, pass) + sizeof(variant_place);
 }
 
 static const attn_stage stages[] = {
@@ -105,6 +86,23 @@ static const attn_stage stages[] = {
         masked_flops,
         NULL,
         shared_bytes,
+    },
+    {
+        "variants",
+        "the same for rows anywhere, with softcap, bias, ALiBi, masks of bytes and dropout",
+        ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_GROUPED_HEADS | ATTN_HAS_STRIDES |
+            ATTN_HAS_VARIABLE_LENGTHS | ATTN_HAS_DROPOUT | ATTN_HAS_SOFTCAP | ATTN_HAS_ALIBI |
+            ATTN_HAS_BIAS | ATTN_HAS_BIAS_GRADIENT | ATTN_HAS_MASK,
+        0,
+        "as chapter 3's and 5's",
+        variants_supports,
+        masked_buffers,
+        variants_forward,
+        variants_backward,
+        variants_bytes,
+        variants_flops,
+        NULL,
+        variants_shared_bytes,
     },
 };
 

@@ -20,7 +20,7 @@ typedef struct timing {
     double seconds[2][MAX_ROUNDS]; // by pass
 } timing;
 
-static void pause_50_ms(void) {
+void attn_bench_pause(void) {
     const struct timespec t = {0, 50 * 1000 * 1000};
     nanosleep(&t, NULL);
 }
@@ -36,6 +36,15 @@ static void driver_version(char *text, size_t size) {
     while (at && at[strspn(at, digits)] != '.') at = strpbrk(at + strspn(at, digits), digits);
     if (at) snprintf(text, size, "%.*s", (int)strspn(at, "0123456789."), at);
     if (file) fclose(file);
+}
+
+void attn_bench_origin(const attn_device *on, const char *what) {
+    char device[160], driver[32] = "", date[32];
+    const time_t now = time(NULL);
+    on->describe(device, sizeof device);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime(&now));
+    if (strcmp(on->kind, "gpu") == 0) driver_version(driver, sizeof driver);
+    printf("# %s%s%s\n# %s, %s\n", device, driver[0] ? ", driver " : "", driver, date, what);
 }
 
 static void print_row(const attn_loaded_stage *row, const attn_problem *p, attn_pass pass,
@@ -64,7 +73,7 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
                 continue;
             attn_inputs inputs = attn_case_inputs(&random);
             if (!row->stage->backward) inputs.d_o = NULL;
-            pause_50_ms();
+            attn_bench_pause();
             timings[i].status = attn_run_stage(row, problem, &inputs, o->repeats + 1, &run);
             if (timings[i].status.code != ATTN_OK || round < 0) continue;
             for (int pass = 0; pass < 2; pass++)
@@ -91,17 +100,13 @@ attn_status attn_bench_gpu(const attn_options *o, const char *command) {
     static const struct {
         int64_t batch, heads, n, d;
     } plan[] = {{8, 32, 2048, 64}, {8, 16, 2048, 128}, {1, 8, 1024, 64}, {1, 1, 1024, 64}};
-    char device[160], driver[32], date[32];
-    const time_t now = time(NULL);
+    char what[200];
     ATTN_TRY(attn_load_devices("gpu", &modules));
-    attn_find_yardstick(&modules, "gpu")->module->device->describe(device, sizeof device);
-    strftime(date, sizeof date, "%Y-%m-%d", localtime(&now));
-    driver_version(driver, sizeof driver);
-    printf("# %s, driver %s\n", device, driver);
-    printf(
-        "# %s, %s; median of %d rounds of %d runs; TFLOP/s of 4d FLOPs a visible pair forward, 10d "
-        "backward\n",
-        date, command, o->rounds, o->repeats + 1);
+    snprintf(what, sizeof what,
+             "%s; median of %d rounds of %d runs; TFLOP/s of 4d FLOPs a visible pair forward, 10d "
+             "backward",
+             command, o->rounds, o->repeats + 1);
+    attn_bench_origin(attn_find_yardstick(&modules, "gpu")->module->device, what);
     printf(
         "stage,pass,batch,heads,kv_heads,q_len,kv_len,head_dim,causal,ms,tflops,model_read_bytes,"
         "model_written_bytes\n");

@@ -1,6 +1,7 @@
 // chapter.c -- attention chapter N: proves the chapter's stages, measures them, says PASS or FAIL.
 #include "cpu/cli/chapter.h"
 #include "cpu/cli/commands.h"
+#include "cpu/cli/features.h"
 #include "cpu/cli/recorded.h"
 #include "cpu/fma_probe.h"
 #include "cpu/memory.h"
@@ -181,34 +182,69 @@ static void probe_peak(attn_measurement *m) {
     }
 }
 
+// Runs the stage on the trial's problem and adds what came of it to `m`.
+static void measure_one(const attn_loaded_stage *row, const attn_inputs *inputs, attn_trial *trial,
+                        int checked, const attn_options *o, attn_measurement *m) {
+    attn_measured *stage = &m->stage[m->count++];
+    stage->row = row, stage->checked = checked;
+    // Tile sizes are for those stages that let them be chosen; the others run beside them as ever.
+    trial->problem = m->problem;
+    if (!(row->stage->features & ATTN_HAS_TILE_SIZES)) {
+        m->own_tiles |= m->problem.br || m->problem.bc;
+        trial->problem.br = trial->problem.bc = 0;
+    }
+    if (attn_is_on_host(stage)) probe_peak(m);
+    stage->status = run_one(row, &trial->problem, inputs, checked ? trial : NULL, o, &stage->proof);
+    if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
+    if (stage->status.code == ATTN_DEVICE) m->failed++;
+}
+
+// The chapter's first stage on the host, or elsewhere, when none of them there can do the problem.
+static const attn_measured *first_of_none(const attn_chapter *chapter, const attn_measurement *m,
+                                          int elsewhere) {
+    const attn_measured *first = NULL;
+    for (int i = 0; i < m->count; i++) {
+        const attn_measured *stage = &m->stage[i];
+        if (!attn_chapter_owns(chapter, stage->row) || attn_is_on_host(stage) == elsewhere)
+            continue;
+        if (stage->status.code != ATTN_UNSUPPORTED) return NULL;
+        if (!first) first = stage;
+    }
+    return first;
+}
+
+static void fall_back(const attn_modules *modules, const attn_chapter *chapter,
+                      const attn_inputs *inputs, attn_trial *trial, int checked,
+                      const attn_options *o, attn_measurement *m) {
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        const attn_measured *refused = first_of_none(chapter, m, elsewhere);
+        if (!refused) continue;
+        const attn_loaded_stage *row =
+            attn_find_fallback(modules, refused->row, &m->problem,
+                               refused->row->stage->backward ? ATTN_BACKWARD : ATTN_FORWARD);
+        if (!row) continue;
+        m->fallback[elsewhere] = row, m->refused[elsewhere] = refused->status;
+        int shown = 0; // as the yardstick, or in the place of the host's stages
+        for (int i = 0; i < m->count; i++) shown |= m->stage[i].row == row;
+        if (!shown) measure_one(row, inputs, trial, checked, o, m);
+    }
+}
+
 static attn_status measure(const attn_modules *modules, const attn_chapter *chapter,
                            const attn_options *o, const input *in, attn_measurement *m) {
     const attn_problem *problem = &in->loaded.problem;
     const attn_inputs inputs = attn_case_inputs(&in->loaded);
     const double flops = 4.0 * (double)problem->head_dim * (double)attn_score_elements(problem);
     const int checked = flops <= REFERENCE_FLOPS;
-    attn_problem own_tiles = *problem;
     attn_trial trial;
-    own_tiles.br = own_tiles.bc = 0;
     memset(m, 0, sizeof *m);
     m->problem = *problem;
-    m->stage = calloc((size_t)chapter->count, sizeof *m->stage);
+    m->stage = calloc((size_t)chapter->count + 2, sizeof *m->stage);
     if (!m->stage) return attn_error(ATTN_NO_MEMORY, "no memory for the results");
     if (checked) ATTN_TRY(attn_trial_begin(modules, problem, &inputs, NULL, &trial));
-    for (int i = 0; i < chapter->count; i++) {
-        attn_measured *stage = &m->stage[m->count++];
-        stage->row = chapter->row[i], stage->checked = checked;
-        // Tile sizes are for those stages that let them be chosen; the others run beside them as ever.
-        const int choosable = (stage->row->stage->features & ATTN_HAS_TILE_SIZES) != 0;
-        const attn_problem *asked = choosable ? problem : &own_tiles;
-        if (!choosable && (problem->br || problem->bc)) m->own_tiles = 1;
-        trial.problem = *asked;
-        if (strcmp(stage->row->module->device->kind, "host") == 0) probe_peak(m);
-        stage->status =
-            run_one(stage->row, asked, &inputs, checked ? &trial : NULL, o, &stage->proof);
-        if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
-        if (stage->status.code == ATTN_DEVICE) m->failed++;
-    }
+    for (int i = 0; i < chapter->count; i++)
+        measure_one(chapter->row[i], &inputs, &trial, checked, o, m);
+    if (!o->no_fallback) fall_back(modules, chapter, &inputs, &trial, checked, o, m);
     if (chapter->host_device_used) probe_peak(m);
     if (checked) attn_trial_free(&trial);
     return attn_ok();
@@ -219,16 +255,39 @@ static void free_measurement(attn_measurement *m) {
     free(m->stage);
 }
 
-// What the chapter's own stages could not do, when none of them could do it: there is then nothing to show.
-static attn_status all_refused(const attn_chapter *chapter, const attn_measurement *m) {
+// What the chapter's own stages could not do, when none of them could do it and no other did it for them:
+// there is then nothing to show.
+static attn_status all_refused(const attn_chapter *chapter, const attn_options *o,
+                               const attn_measurement *m) {
     attn_status first = attn_ok();
+    if (m->fallback[0] || m->fallback[1]) return first;
     for (int i = 0; i < m->count; i++) {
         if (!attn_chapter_owns(chapter, m->stage[i].row)) continue;
         if (m->stage[i].status.code == ATTN_OK || m->stage[i].status.code == ATTN_DEVICE)
             return attn_ok();
         if (first.code == ATTN_OK) first = m->stage[i].status;
     }
+    if (first.code == ATTN_UNSUPPORTED && !o->no_fallback)
+        return attn_error(ATTN_UNSUPPORTED,
+                          "%s, nor does any stage that is built; make build builds all",
+                          first.text);
     return first;
+}
+
+// What each feature costs, on the host and elsewhere, where the chapter has a stage that does them all.
+static attn_status print_features(const attn_modules *modules, const attn_chapter *chapter,
+                                  const attn_options *o, attn_measurement *m) {
+    enum { ROUNDS = 3 };
+    const char *shown = "";
+    for (int i = 0; i < chapter->count; i++) {
+        const char *kind = chapter->row[i]->module->device->kind;
+        if (!attn_chapter_owns(chapter, chapter->row[i])) continue;
+        const attn_loaded_stage *row = attn_find_featured(modules, chapter->number, kind);
+        if (!row || strcmp(kind, shown) == 0) continue;
+        ATTN_TRY(attn_print_features(modules, row, o, ROUNDS, &m->failed));
+        shown = kind;
+    }
+    return attn_ok();
 }
 
 // ---- the verdict ----
@@ -289,17 +348,20 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     // Proof before measurement: a fast wrong answer is not worth a table.
     if (status.code == ATTN_OK) status = attn_chapter_prove(&modules, &chapter, &proof);
     if (status.code == ATTN_OK) status = measure(&modules, &chapter, o, &in, &m);
-    if (status.code == ATTN_OK) status = all_refused(&chapter, &m);
+    if (status.code == ATTN_OK) status = all_refused(&chapter, o, &m);
     if (status.code == ATTN_OK) {
+        attn_print_fallbacks(o->csv ? stderr : stdout, &chapter, &m);
         if (o->csv) {
             attn_print_chapter_csv(&m);
         } else {
             attn_print_tables(&chapter, &m);
+            if (!o->input_folder) status = print_features(&modules, &chapter, o, &m);
             attn_print_recorded(&chapter);
         }
+    }
+    if (status.code == ATTN_OK)
         *exit_status =
             o->csv ? count_failures(&proof, &m) > 0 : print_verdict(&chapter, &proof, &m);
-    }
     free_measurement(&m);
     attn_case_free(&in.loaded);
     return status;

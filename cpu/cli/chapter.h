@@ -5,6 +5,8 @@
 #include "cpu/cli/options.h"
 #include "cpu/proof.h"
 
+#include <stdio.h>
+
 // The stages of one chapter on the devices in use, after the naive stage of each of these devices.
 typedef struct attn_chapter {
     int number;
@@ -45,6 +47,10 @@ typedef struct attn_measurement {
     attn_measured *stage; // [count]
     int failed;
     int own_tiles; // 1: BR or BC was asked for, and some stage has tiles of its own
+    // On the host, and elsewhere: what takes the place of the chapter's stages where none of them can do
+    // the problem, and why none can. NULL: some can, or nothing does it for them.
+    const attn_loaded_stage *fallback[2];
+    attn_status refused[2];
 } attn_measurement;
 
 // Its tables. A stage is on the host or on a device; the two are never in one table, and time stands only
@@ -55,6 +61,8 @@ int attn_pass_ran(const attn_measured *measured, attn_pass pass);
 // "yes", "NO" or "not counted here": whether the bytes counted are the closed form's.
 const char *attn_counted_text(const attn_measured *measured);
 
+// Whose figures follow where none of the chapter's stages could do the problem.
+void attn_print_fallbacks(FILE *file, const attn_chapter *chapter, const attn_measurement *m);
 void attn_print_tables(const attn_chapter *chapter, const attn_measurement *measurement);
 // The parts of it in files of their own: chapter_training.c, chapter_repeats.c, chapter_predictions.c.
 void attn_print_training(const attn_chapter *chapter, const attn_measurement *m, int on_host);

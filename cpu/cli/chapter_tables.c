@@ -196,6 +196,16 @@ static void print_by_tensor(const attn_measurement *m, attn_pass pass) {
     attn_table_print(&table, 4);
 }
 
+void attn_print_fallbacks(FILE *file, const attn_chapter *chapter, const attn_measurement *m) {
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        const attn_loaded_stage *row = m->fallback[elsewhere];
+        if (!row) continue;
+        fprintf(file, "%s; chapter %d falls back to %s of chapter %d on %s\n",
+                m->refused[elsewhere].text, chapter->number, row->stage->name, row->module->chapter,
+                row->module->device->kind);
+    }
+}
+
 void attn_print_tables(const attn_chapter *chapter, const attn_measurement *m) {
     for (int pass = 0; pass < 2; pass++) print_host(m, (attn_pass)pass);
     attn_print_training(chapter, m, 1);

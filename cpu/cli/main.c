@@ -53,6 +53,8 @@ static int run_command(attn_command command, const attn_options *options) {
         return attn_command_traffic(options);
     case ATTN_COMMAND_TILES:
         return attn_command_tiles(options);
+    case ATTN_COMMAND_FEATURES:
+        return attn_command_features(options);
     }
     return 2;
 }

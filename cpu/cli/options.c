@@ -26,14 +26,17 @@ static const command_row commands[] = {
      "bytes of all stages: asked for by the formula, by count, and what reaches DRAM"},
     {ATTN_COMMAND_TILES, "tiles", NULL,
      "bytes by tile sizes, the shared memory a block needs, and which GPUs have it"},
+    {ATTN_COMMAND_FEATURES, "features", NULL,
+     "what each feature costs the stage that does them all: error, FLOPs, bytes, time"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 enum {
     BYTES = ATTN_COMMAND_PASS | ATTN_COMMAND_TRAFFIC | ATTN_COMMAND_TILES,
     PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH | BYTES,
+    SIZES = PROBLEM | ATTN_COMMAND_FEATURES, // which turns on one feature after the other by itself
     CASE = ATTN_COMMAND_RUN | ATTN_COMMAND_CHECK,
-    EVERY = 0xff,
+    EVERY = 0x1ff,
 };
 
 typedef struct option_row {
@@ -44,15 +47,15 @@ typedef struct option_row {
 } option_row;
 
 static const option_row rows[] = {
-    {"--n", "N", PROBLEM, "queries and keys (1024)", 1},
-    {"--qlen", "N", PROBLEM, "queries, when they are not as many as the keys", 1},
-    {"--kvlen", "N", PROBLEM, "keys, when they are not as many as the queries", 1},
-    {"--batch", "B", PROBLEM, "batch (1)", 1},
-    {"--heads", "H", PROBLEM, "query heads (4)", 1},
+    {"--n", "N", SIZES, "queries and keys (1024)", 1},
+    {"--qlen", "N", SIZES, "queries, when they are not as many as the keys", 1},
+    {"--kvlen", "N", SIZES, "keys, when they are not as many as the queries", 1},
+    {"--batch", "B", SIZES, "batch (1)", 1},
+    {"--heads", "H", SIZES, "query heads (4)", 1},
     {"--kvheads", "H", PROBLEM,
      "key and value heads, of which the query heads are a multiple (as many)", 1},
-    {"--dim", "D", PROBLEM, "head dimension d (64)", 1},
-    {"--scale", "X", PROBLEM, "factor on Q K^T, any finite number (1/sqrt(d))", 0},
+    {"--dim", "D", SIZES, "head dimension d (64)", 1},
+    {"--scale", "X", SIZES, "factor on Q K^T, any finite number (1/sqrt(d))", 0},
     {"--causal", "0|1", PROBLEM, "1: query i sees key j when j <= i + kv_len - q_len", 0},
     {"--window", "W", PROBLEM, "each query sees the W keys up to its own position, 0: all", 0},
     {"--window-right", "W", PROBLEM, "each query sees the W keys from its own position on, 0: all",
@@ -72,24 +75,25 @@ static const option_row rows[] = {
      0},
     {"--br", "BR", PROBLEM, "queries a tile, for stages whose tiles can be chosen", 0},
     {"--bc", "BC", PROBLEM, "keys a tile", 0},
-    {"--seed", "S", PROBLEM, "seed of the random input (1)", 0},
-    {"--kind", "KIND", PROBLEM, "random input: normal, outliers, wide, equal or rising", 0},
+    {"--seed", "S", SIZES, "seed of the random input (1)", 0},
+    {"--kind", "KIND", SIZES, "random input: normal, outliers, wide, equal or rising", 0},
     {"--input", "DIR", ATTN_COMMAND_CHAPTER, "measure on q.npy, k.npy, v.npy of this folder", 0},
     {"--case", "DIR", CASE, "the case: q.npy, k.npy, v.npy, case.txt and what is expected", 0},
     {"--out", "DIR", ATTN_COMMAND_RUN, "where the results go: o.npy, lse.npy and the gradients", 0},
-    {"--device", "DEVICE", CASE | PROBLEM | ATTN_COMMAND_LIST,
-     "host, emulator, check, gpu or count", 0},
-    {"--no-fallback", NULL, ATTN_COMMAND_RUN,
-     "refuse what STAGE cannot do instead of naming another", 0},
+    {"--device", "DEVICE", CASE | SIZES | ATTN_COMMAND_LIST, "host, emulator, check, gpu or count",
+     0},
+    {"--no-fallback", NULL, ATTN_COMMAND_RUN | ATTN_COMMAND_CHAPTER,
+     "refuse what the stage, or all of the chapter's, cannot do; else another takes its place", 0},
     {"--pass", "PASS", BYTES, "forward or backward (forward)", 0},
     {"--to", "N", ATTN_COMMAND_TRAFFIC, "doubles N from --n up to this one", 0},
     {"--count-to", "N", ATTN_COMMAND_TRAFFIC,
      "counts up to this N, and beyond it shows the formula alone (counts all)", 0},
-    {"--repeat", "R", PROBLEM & ~BYTES,
+    {"--repeat", "R", SIZES & ~BYTES,
      "runs of each pass, of which the median time is shown (5; chapter: and what differs between "
      "them)",
      0},
-    {"--rounds", "R", ATTN_COMMAND_BENCH, "interleaved rounds of which the median is shown (7)", 0},
+    {"--rounds", "R", ATTN_COMMAND_BENCH | ATTN_COMMAND_FEATURES,
+     "interleaved rounds of which the median is shown (7)", 0},
     {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
      "renew the generated table in this file; may be repeated", 0},
     {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN & ~ATTN_COMMAND_PASS, "print comma-separated values",

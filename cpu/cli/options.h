@@ -15,6 +15,7 @@ typedef enum attn_command {
     ATTN_COMMAND_PASS = 32,
     ATTN_COMMAND_TRAFFIC = 64,
     ATTN_COMMAND_TILES = 128,
+    ATTN_COMMAND_FEATURES = 256,
 } attn_command;
 
 typedef struct attn_options {

@@ -86,9 +86,9 @@ static void print_file(const char *path, const attn_chapter *chapter) {
             split(head_line, &heads);
         } else {
             split(line, &row);
-            // Files without times (make ncu) are for plots.
+            // Files without times (make ncu), or without rates, are for plots and tables.
             if (is_shown(chapter, value_of(&heads, &row, "stage")) &&
-                value_of(&heads, &row, "ms")[0])
+                value_of(&heads, &row, "tflops")[0])
                 add_row(&heads, &row);
         }
     }

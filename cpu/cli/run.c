@@ -19,20 +19,6 @@ static const attn_loaded_stage *find_preferred(const attn_modules *modules, cons
     return NULL;
 }
 
-// The latest stage that does the problem, on the wanted stage's device if there is one, else anywhere.
-static const attn_loaded_stage *find_fallback(const attn_modules *modules,
-                                              const attn_loaded_stage *wanted,
-                                              const attn_problem *problem, attn_pass pass) {
-    const attn_loaded_stage *anywhere = NULL;
-    for (int i = modules->stage_count - 1; i >= 0; i--) {
-        const attn_loaded_stage *row = &modules->stage[i];
-        if (attn_stage_supports(row->stage, problem, pass).code != ATTN_OK) continue;
-        if (strcmp(row->module->device->kind, wanted->module->device->kind) == 0) return row;
-        if (!anywhere) anywhere = row;
-    }
-    return anywhere;
-}
-
 static attn_status choose_stage(const attn_modules *modules, const attn_options *o,
                                 const attn_problem *problem, attn_pass pass,
                                 const attn_loaded_stage **chosen) {
@@ -43,7 +29,7 @@ static attn_status choose_stage(const attn_modules *modules, const attn_options 
     *chosen = wanted;
     const attn_status supported = attn_stage_supports(wanted->stage, problem, pass);
     if (supported.code != ATTN_UNSUPPORTED || o->no_fallback) return supported;
-    *chosen = find_fallback(modules, wanted, problem, pass);
+    *chosen = attn_find_fallback(modules, wanted, problem, pass);
     if (!*chosen) return supported;
     printf("%s; falling back to %s on %s\n", supported.text, (*chosen)->stage->name,
            (*chosen)->module->device->kind);

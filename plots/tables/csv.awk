@@ -34,6 +34,13 @@ function load(file,    path, line, count, i, field) {
     return rows[file]
 }
 
+# Whether there is such a file: what has not been recorded yet has no table.
+function is_there(file,    line, read) {
+    read = (getline line < (folder "/" file)) > 0
+    close(folder "/" file)
+    return read
+}
+
 function fits(file, row, where,    conditions, condition, i, pair) {
     conditions = split(where, condition, " ")
     for (i = 1; i <= conditions; i++) {
