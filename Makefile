@@ -211,6 +211,7 @@ first_number := $(firstword $(chapter_numbers))
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic features ncu record peers clean
 help: ## this list
 	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@printf '  make %-14s %s\n' traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '  make %-14s %s\n' exerciseN 'copies an exercise to where you work on it: $(exercise_targets)' \
 	    gradeN 'grades it, and says what is wrong and where: WORK= another answer, JUNIT= SEED='
@@ -263,6 +264,9 @@ traffic: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$
 
 features: build ## what each feature costs the stage that does them all: N= DIM= DEVICE= CSV=1
 	@$(program) features $(KNOBS)
+.PHONY: scenarios
+scenarios: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(gpu_modules)) ## training, prefill and decoding: FLOPs, bytes, memory, blocks, and times: CSV=1
+	@$(program) scenarios $(if $(CSV),--csv)
 
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
@@ -298,6 +302,7 @@ requests: $(program) $(emulated_modules) $(host_modules) ## renews plots/data/re
 clean: ## removes what was built
 	rm -rf $(BUILD)
 
+include cpu/trace/trace.mk
 -include tests/tests.mk
 -include plots/plots.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -27,10 +27,12 @@ Suite *compare_suite(void);
 Suite *memory_suite(void);
 Suite *variation_suite(void);
 Suite *emulator_suite(void);
+Suite *texts_suite(void);
 Suite *command_line_suite(void);
 Suite *make_suite(void);
 Suite *plots_suite(void);
 Suite *recorded_suite(void);
+Suite *trace_suite(void);
 Suite *stages_suite(void);
 Suite *mutants_suite(void);
 Suite *grade_suite(void);
@@ -49,10 +51,12 @@ static const struct {
     {"memory", memory_suite},
     {"variation", variation_suite},
     {"emulator", emulator_suite},
+    {"texts", texts_suite},
     {"command_line", command_line_suite},
     {"make", make_suite},
     {"plots", plots_suite},
     {"recorded", recorded_suite},
+    {"trace", trace_suite},
     {"stages", stages_suite},
     {"mutants", mutants_suite},
     {"grade", grade_suite},

@@ -10,10 +10,13 @@ Suite *command_line_suite(void);
 
 // ---- help and mistakes in typing -----------------------------------------------------------------------
 START_TEST(help_is_given) {
-    static const char *const commands[] = {"list", "chapter", "run",   "check",   "bench",
-                                           "pass", "traffic", "tiles", "features"};
+    static const char *const commands[] = {"list",     "chapter", "run",      "check",
+                                           "bench",    "pass",    "traffic",  "tiles",
+                                           "features", "trace",   "scenarios"};
     run("--help", NULL);
-    expect(0, "list|chapter|run|check|bench|pass|traffic|tiles|features|Exit status", "");
+    expect(0,
+           "list|chapter|run|check|bench|pass|traffic|tiles|features|trace|scenarios|Exit status",
+           "");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         run(commands[i], "--help", NULL);
         expect(0, commands[i], "");
@@ -212,6 +215,7 @@ Suite *command_line_suite(void) {
     suite_add_tcase(suite, bytes_tests());
     suite_add_tcase(suite, cases_tests());
     suite_add_tcase(suite, chapter_tests());
+    suite_add_tcase(suite, scenarios_tests());
     suite_add_tcase(suite, training_tests());
     return suite;
 }

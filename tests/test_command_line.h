@@ -10,6 +10,7 @@ TCase *bytes_tests(void);  // test_command_line_bytes.c: traffic, pass, tiles
 TCase *cases_tests(void);  // test_command_line_cases.c: run and check, on folders good and bad
 TCase *
 chapter_tests(void); // test_command_line_chapter.c: what a chapter prints, and when it is broken
-TCase *training_tests(void); // test_command_line_training.c: forward and backward together, REPEAT
+TCase *scenarios_tests(void); // test_command_line_scenarios.c
+TCase *training_tests(void);  // test_command_line_training.c: forward and backward together, REPEAT
 
 #endif

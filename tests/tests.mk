@@ -31,7 +31,7 @@ $(BUILD)/fake/host/09.so $(BUILD)/fake/host/10.so: $(library)
 $(BUILD)/fake/host/$(first_number).so: $(BUILD)/host/$(first_number).so
 	@mkdir -p $(@D)
 	@cp $< $@
-$(test_program): | $(fake_modules)
+$(test_program): | $(fake_modules) $(trace_modules) $(silent_modules)
 
 # ---- mutants: a module for each kernel that is broken on purpose -----------------------------------------
 # tests/mutants/mutants.txt as words, name:file:device.
@@ -107,3 +107,8 @@ test-sanitize: ## the suites under AddressSanitizer and UBSan: QUICK=1
 	    EMULATOR_OPT=-O1 test-sanitized
 test-sanitized: $(program) $(host_modules) $(filter $(BUILD)/emulator/%,$(emulated_modules)) $(test_program) $(seeded_programs)
 	@$(test_program) $(test_arguments)
+
+# What the texts tell a reader to type: tests/texts/commands.sh.
+.PHONY: test-commands
+test-commands: build $(test_program) ## runs the commands in README, chapters and notes, on small problems (a minute or two)
+	@sh tests/texts/commands.sh

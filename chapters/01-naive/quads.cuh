@@ -6,18 +6,19 @@
 #ifndef QUADS_CUH
 #define QUADS_CUH
 
+#include "cpu/trace/hooks.h"
 #include "gpu/gpu.h"
 
-enum { SPAN = 16 };
+enum { SPAN = TRACE_BUILD ? 1 : 16 }; // make trace3 has one thread a block
 
 // Lanes 2n and 2n + 1 of a warp are threads (n, y) and (n, y + 1), below each other. A read of 16 bytes a
 // lane takes shared memory four passes, but two when lanes i and i ^ 1 want the same for all i, or lanes i
 // and i ^ 2 do. Here the former share their columns, the latter their rows, so that all reads take two.
 __device__ inline int span_x() {
-    return threadIdx.x % 32 / 2;
+    return threadIdx.x % (2 * SPAN) / 2;
 }
 __device__ inline int span_y() {
-    return threadIdx.x / 32 * 2 + threadIdx.x % 2;
+    return threadIdx.x / (2 * SPAN) * 2 + threadIdx.x % 2;
 }
 
 // May the rows of a [rows][columns] matrix be read and written 16 bytes at a time?

@@ -12,6 +12,7 @@
 //                 query reads every key it sees again
 //   FLOPs         4 * pairs * d           rows: of queries, over all heads; pairs: that see each other
 #include "chapters/02-online-softmax/stages.h"
+#include "cpu/trace/hooks.h"
 
 #include <math.h>
 
@@ -22,6 +23,7 @@ static void online_row(const float *q, const float *k, const float *v, int keys,
     for (int c = 0; c < d; c++) o[c] = 0;
 
     for (int j = 0; j < keys; j++, k += d, v += d) {
+        TRACE_KEY(j);
         float s = 0;
         for (int c = 0; c < d; c++) s += q[c] * k[c];
         s *= scale;
@@ -31,8 +33,10 @@ static void online_row(const float *q, const float *k, const float *v, int keys,
         const float shift = m_new == -INFINITY ? 0 : m_new;
         const float alpha = expf(m - shift); // 1 unless s is a new maximum; 0 for the first key
         const float p = expf(s - shift);
+        TRACE_ROW(0, &s, 1, m, m_new, alpha, l, o);
         l = l * alpha + p;
         for (int c = 0; c < d; c++) o[c] = o[c] * alpha + p * v[c];
+        TRACE_DONE(&p, 1, &l, o, d);
         m = m_new;
     }
 
@@ -48,6 +52,7 @@ attn_status online_forward(const attn_problem *p, const attn_tensors *t, void *c
     for (int64_t n = 0; n < p->batch * p->heads; n++) {
         const head_view head = head_of(p, t, n);
         for (int i = 0; i < band.q_len; i++) {
+            TRACE_QUERIES_STAY(i, 1);
             const key_range keys = keys_of_tile(band, i, i + 1);
             const int count = keys.end > keys.first ? keys.end - keys.first : 0;
             const int64_t row = (int64_t)i * d, skip = count ? (int64_t)keys.first * d : 0;

@@ -14,6 +14,7 @@
 //                 tiles of the keys that the tile sees, (q_len / br) * kv_len without a mask
 //   FLOPs         4 * pairs * d: only pairs that see each other are computed
 #include "chapters/02-online-softmax/stages.h"
+#include "cpu/trace/hooks.h"
 
 #include <math.h>
 
@@ -68,6 +69,7 @@ static void softmax(const tile *t) {
             if (s[j - t->j0] > m_new) m_new = s[j - t->j0];
         const float shift = m_new == -INFINITY ? 0 : m_new; // (-inf) - (-inf) would be NaN
         const float alpha = expf(*m - shift);
+        TRACE_ROW(i - t->i0, s, 1, *m, m_new, alpha, *l, o);
 
         float sum = 0;
         for (int j = keys.first; j < keys.end; j++) {
@@ -140,13 +142,16 @@ attn_status tiled_forward(const attn_problem *p, const attn_tensors *tensors, vo
         t.head = head_of(p, tensors, n);
         for (t.i0 = 0; t.i0 < t.band.q_len; t.i0 = t.i1) {
             t.i1 = tile_end(t.i0, br, t.band.q_len);
+            TRACE_QUERIES_STAY(t.i0, br);
             start(&t);
             const key_range keys = keys_of_tile(t.band, t.i0, t.i1);
             for (t.j0 = keys.first; t.j0 < keys.end; t.j0 = t.j1) {
                 t.j1 = tile_end(t.j0, t.bc, keys.end);
+                TRACE_TILE(t.i0, t.j0, t.j1 - t.j0);
                 scores(&t);
                 softmax(&t);
                 values(&t);
+                TRACE_DONE(t.s, t.bc, t.l, t.head.o + t.i0 * t.d, t.d);
             }
             finish(&t);
         }

@@ -17,6 +17,7 @@
 #ifndef TILE_CUH
 #define TILE_CUH
 
+#include "cpu/trace/hooks.h"
 #include "gpu/gpu.h"
 
 template <int D_> struct tile_shape {
@@ -281,6 +282,7 @@ __device__ __forceinline__ void tile_softmax(float (&s)[8][8], float factor, til
         const float m = fmaxf(rows.m[i], tile_row_max<D>(largest) * factor);
         // Scores that are all minus infinity have no maximum to subtract: (-inf) - (-inf) is NaN.
         const float alpha = tile_exp2(rows.m[i] - (m == -INFINITY ? 0 : m));
+        TRACE_ROW(i, s[i], factor, rows.m[i], m, alpha, rows.l[i], o[i]);
         rows.m[i] = m;
         rows.l[i] *= alpha;
 #pragma unroll

@@ -14,7 +14,7 @@
 #include "chapters/01-naive/quads.cuh"
 #include "chapters/03-tiled-q-outer/tiled_q_outer.cuh"
 
-enum { ROWS = 4 }; // a thread's
+enum { ROWS = TRACE_BUILD ? 8 : 4 }; // a thread's
 
 typedef struct plain_shape {
     int q_len, kv_len, d, group, br; // query head h reads key head h / group
@@ -52,9 +52,11 @@ __global__ void __launch_bounds__(most_threads<BC, D>(), 1)
 
     float m[ROWS], l[ROWS] = {}, sum[ROWS][D / SPAN] = {};
     for (int y = 0; y < ROWS; y++) m[y] = -INFINITY;
+    TRACE_QUERIES_STAY(first_query, br);
     load_tile<D, PITCH>(q_tile, br, q, shape.q_len, d, first_query, 0);
 
     for (int first_key = 0; first_key < shape.kv_len; first_key += BC) {
+        TRACE_TILE(first_query, first_key, BC);
         load_tile<D, PITCH>(k_tile, BC, k, shape.kv_len, d, first_key, 0);
         load_tile<D, PITCH>(v_tile, BC, v, shape.kv_len, d, first_key, 0);
         cp_async_wait<0>(); // this thread's part of the tiles is there
@@ -85,6 +87,7 @@ __global__ void __launch_bounds__(most_threads<BC, D>(), 1)
             // As long as all scores are -infinity, so is the maximum, and (-inf) - (-inf) is NaN.
             const float shift = largest == -INFINITY ? 0 : largest;
             const float alpha = expf(m[y] - shift);
+            TRACE_ROW(y, s[y], 1, m[y], largest, alpha, l[y], sum[y]);
             for (int x = 0; x < BC / SPAN; x++) {
                 const float weight = expf(s[y][x] - shift);
                 weights += weight;
@@ -111,6 +114,7 @@ __global__ void __launch_bounds__(most_threads<BC, D>(), 1)
                         for (int e = 0; e < 4; e++) sum[y][c + e] += p4[y][n] * v4[e];
                 }
         }
+        TRACE_DONE(my_p, P_PITCH, l, sum, D);
         __syncthreads(); // nobody reads the tiles any more: the next ones may overwrite them
     }
 

@@ -136,6 +136,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
         const int key = j * kv::BC;
         const bool first = j == first_tile, last = j == end_tile - 1;
         const bool final = last && shape.slices == 1 && shape.kv_len > 0;
+        TRACE_KEYS_STAY(key, kv::BC);
         kv_load_k<D>(shared, k_matrix, key);
         kv_load_v<D>(shared, v_matrix, key);
         tile_load<tile::BR, D, tile::THREADS>(shared, q_matrix, 0, 0);
@@ -145,6 +146,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
             float s[8][8], sum_o[8][8];
             kv_read<D> read = {}; // of no meaning in the first tile, which has no state to read
             tile_rows rows;
+            TRACE_TILE(i * tile::BR, key, kv::BC);
             if (first)
                 tile_clear(sum_o);
             else
@@ -161,6 +163,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
             kv_softmax<D>(s, my_p, shape.scale, shape.kv_len - key, here.x, rows, sum_o);
             __syncwarp(); // the warp's weights are written
             kv_values<D>(sum_o, shared, my_p, here.x);
+            TRACE_DONE(s, kv::BC, rows.l, sum_o, D);
             kv_normalise<D>(sum_o, rows, final);
             write_state<D>(sum_o, rows, state, shape, first_row, here.x, last);
         }

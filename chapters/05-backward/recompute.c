@@ -22,6 +22,7 @@
 //   FLOPs         10 * pairs * d: only pairs that see each other are computed
 #include "chapters/01-naive/naive.h"
 #include "chapters/05-backward/stages.h"
+#include "cpu/trace/hooks.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static void tile_gradients(const attn_problem *problem, const key_head *head, in
     const attn_band band = attn_band_of(problem);
     const float scale = problem->scale;
     const int64_t d = problem->head_dim;
+    TRACE_TILE(i0, j0, j1 - j0);
     for (int i = i0; i < i1; i++) {
         const int64_t row = g * problem->q_len + i;
         const float *q = head->q + row * d, *d_o = head->d_o + row * d;
@@ -55,12 +57,14 @@ static void tile_gradients(const attn_problem *problem, const key_head *head, in
 
             // P = softmax(S)    p = e^(s - L)              dS = P o (dP - D)
             const float ds = p * (dp - D);
+            TRACE_PAIR(i - i0, j - j0, s, p, dp, ds);
 
             // S = scale Q K^T   s = scale q_i . k_j        dQ = scale dS K    dK = scale dS^T Q
             naive_add_multiple(dq, scale * ds, k, d);
             naive_add_multiple(dk, scale * ds, q, d);
         }
     }
+    TRACE_GRADIENTS(head->dq, head->dk, head->dv);
 }
 
 static int tile_queries(const attn_problem *p) {
@@ -78,6 +82,7 @@ static void head_gradients(const attn_problem *p, const key_head *head) {
     memset(head->dq, 0, (size_t)group * (size_t)p->q_len * row);
     for (int j0 = 0, j1; j0 < band.kv_len; j0 = j1) {
         j1 = tile_end(j0, bc, band.kv_len);
+        TRACE_KEYS_STAY(j0, bc);
         memset(head->dk + j0 * p->head_dim, 0, (size_t)(j1 - j0) * row);
         memset(head->dv + j0 * p->head_dim, 0, (size_t)(j1 - j0) * row);
         const query_range queries = queries_of_tile(band, j0, j1);
@@ -95,6 +100,7 @@ attn_status recompute_backward(const attn_problem *p, const attn_tensors *tensor
                                void *const *buffer) {
     float *d = buffer[1]; // after the forward pass' "tile"
     row_sums(p, tensors, d);
+    TRACE_SUMS(d, tensors->lse);
 #pragma omp parallel for schedule(dynamic)
     for (int64_t n = 0; n < p->batch * p->kv_heads; n++) {
         const key_head head = key_head_of(p, tensors, d, n);

@@ -54,6 +54,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     tile_rows rows;
     tile_clear(sum_o);
     tile_rows_begin(rows);
+    TRACE_QUERIES_STAY(first_query, tile::BR);
     if (keys.begin < keys.end) {
         tile_load<tile::BR, D, tile::THREADS>(q_tile, q_matrix, first_query, 0);
         chunk_fetch<D>(ring, k_matrix, v_matrix, keys.begin, 0);
@@ -63,6 +64,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
     for (int key = keys.begin; key < keys.end; key += BC) {
         const bool whole = band_whole(band, first_query, tile::BR, key, BC);
         float s[8][8];
+        TRACE_TILE(first_query, key, BC);
         tile_clear(s);
 #pragma unroll 1
         for (int n = 0; n < COUNT; n++) {
@@ -93,6 +95,7 @@ __global__ void __launch_bounds__(tile_shape<D>::THREADS, 2)
             else
                 tile_values<BC, chunks::V_KEYS, D, D / 2>(sum_o, weights, v_tile + 4 * here.x);
         }
+        TRACE_DONE(s, BC, rows.l, sum_o, D);
         // The next tile's weights are written after its first tile_arrived(): these have been read.
     }
 

@@ -15,6 +15,8 @@ int attn_command_pass(const attn_options *options);
 int attn_command_traffic(const attn_options *options);
 int attn_command_tiles(const attn_options *options);
 int attn_command_features(const attn_options *options);
+int attn_command_trace(const attn_options *options);
+int attn_command_scenarios(const attn_options *options);
 
 // Prints "attention: <sentence>" on standard error; returns the status' exit status.
 int attn_complain(attn_status status);

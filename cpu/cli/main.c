@@ -55,6 +55,10 @@ static int run_command(attn_command command, const attn_options *options) {
         return attn_command_tiles(options);
     case ATTN_COMMAND_FEATURES:
         return attn_command_features(options);
+    case ATTN_COMMAND_TRACE:
+        return attn_command_trace(options);
+    case ATTN_COMMAND_SCENARIOS:
+        return attn_command_scenarios(options);
     }
     return 2;
 }

@@ -28,6 +28,11 @@ static const command_row commands[] = {
      "bytes by tile sizes, the shared memory a block needs, and which GPUs have it"},
     {ATTN_COMMAND_FEATURES, "features", NULL,
      "what each feature costs the stage that does them all: error, FLOPs, bytes, time"},
+    {ATTN_COMMAND_TRACE, "trace", "N",
+     "a tiny problem step by step, as chapter N's code computes it (make traceN builds it)"},
+    {ATTN_COMMAND_SCENARIOS, "scenarios", NULL,
+     "training, prefill and decoding: FLOPs, bytes, memory, blocks, and times where there are "
+     "some"},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -36,7 +41,9 @@ enum {
     PROBLEM = ATTN_COMMAND_CHAPTER | ATTN_COMMAND_BENCH | BYTES,
     SIZES = PROBLEM | ATTN_COMMAND_FEATURES, // which turns on one feature after the other by itself
     CASE = ATTN_COMMAND_RUN | ATTN_COMMAND_CHECK,
-    EVERY = 0x1ff,
+    EVERY = 0x7ff,
+    TINY = PROBLEM | ATTN_COMMAND_TRACE, // what a tiny problem has, too
+    SIZE = TINY | ATTN_COMMAND_FEATURES,
 };
 
 typedef struct option_row {
@@ -47,20 +54,19 @@ typedef struct option_row {
 } option_row;
 
 static const option_row rows[] = {
-    {"--n", "N", SIZES, "queries and keys (1024)", 1},
-    {"--qlen", "N", SIZES, "queries, when they are not as many as the keys", 1},
-    {"--kvlen", "N", SIZES, "keys, when they are not as many as the queries", 1},
+    {"--n", "N", SIZE, "queries and keys (1024)", 1},
+    {"--qlen", "N", SIZE, "queries, when they are not as many as the keys", 1},
+    {"--kvlen", "N", SIZE, "keys, when they are not as many as the queries", 1},
     {"--batch", "B", SIZES, "batch (1)", 1},
     {"--heads", "H", SIZES, "query heads (4)", 1},
     {"--kvheads", "H", PROBLEM,
      "key and value heads, of which the query heads are a multiple (as many)", 1},
-    {"--dim", "D", SIZES, "head dimension d (64)", 1},
-    {"--scale", "X", SIZES, "factor on Q K^T, any finite number (1/sqrt(d))", 0},
-    {"--causal", "0|1", PROBLEM, "1: query i sees key j when j <= i + kv_len - q_len", 0},
-    {"--window", "W", PROBLEM, "each query sees the W keys up to its own position, 0: all", 0},
-    {"--window-right", "W", PROBLEM, "each query sees the W keys from its own position on, 0: all",
-     0},
-    {"--align", "CORNER", PROBLEM,
+    {"--dim", "D", SIZE, "head dimension d (64)", 1},
+    {"--scale", "X", SIZE, "factor on Q K^T, any finite number (1/sqrt(d))", 0},
+    {"--causal", "0|1", TINY, "1: query i sees key j when j <= i + kv_len - q_len", 0},
+    {"--window", "W", TINY, "each query sees the W keys up to its own position, 0: all", 0},
+    {"--window-right", "W", TINY, "each query sees the W keys from its own position on, 0: all", 0},
+    {"--align", "CORNER", TINY,
      "where causal's diagonal ends, bottom-right or top-left: query i then sees keys j <= i", 0},
     {"--lengths", "A,B,...", PROBLEM,
      "variable lengths: queries and keys of each sequence, packed; they replace --n", 1},
@@ -73,10 +79,10 @@ static const option_row rows[] = {
     {"--dropout", "P", PROBLEM, "probability that a weight is dropped, 0 to below 1", 0},
     {"--layout", "LAYOUT", PROBLEM, "in memory: bhnd, or bnhd, where heads lie within rows (bhnd)",
      0},
-    {"--br", "BR", PROBLEM, "queries a tile, for stages whose tiles can be chosen", 0},
-    {"--bc", "BC", PROBLEM, "keys a tile", 0},
-    {"--seed", "S", SIZES, "seed of the random input (1)", 0},
-    {"--kind", "KIND", SIZES, "random input: normal, outliers, wide, equal or rising", 0},
+    {"--br", "BR", TINY, "queries a tile, for stages whose tiles can be chosen", 0},
+    {"--bc", "BC", TINY, "keys a tile", 0},
+    {"--seed", "S", SIZE, "seed of the random input (1; of trace 161)", 0},
+    {"--kind", "KIND", SIZE, "random input: normal, outliers, wide, equal or rising", 0},
     {"--input", "DIR", ATTN_COMMAND_CHAPTER, "measure on q.npy, k.npy, v.npy of this folder", 0},
     {"--case", "DIR", CASE, "the case: q.npy, k.npy, v.npy, case.txt and what is expected", 0},
     {"--out", "DIR", ATTN_COMMAND_RUN, "where the results go: o.npy, lse.npy and the gradients", 0},
@@ -96,8 +102,8 @@ static const option_row rows[] = {
      "interleaved rounds of which the median is shown (7)", 0},
     {"--write-table", "FILE", ATTN_COMMAND_BENCH | ATTN_COMMAND_LIST,
      "renew the generated table in this file; may be repeated", 0},
-    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN & ~ATTN_COMMAND_PASS, "print comma-separated values",
-     0},
+    {"--csv", NULL, EVERY & ~ATTN_COMMAND_RUN & ~ATTN_COMMAND_PASS & ~ATTN_COMMAND_TRACE,
+     "print comma-separated values", 0},
     {"--help", NULL, EVERY, "this text", 0},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -339,6 +345,11 @@ attn_status attn_options_parse(attn_command command, int argc, char **argv, attn
     o->problem.heads = 4;
     o->seed = 1, o->repeats = 5, o->rounds = 7, o->counted_n = INT64_MAX;
     raw_knobs raw = {.n = 1024, .q_len = INT64_MIN, .kv_len = INT64_MIN, .kv_heads = INT64_MIN};
+    if (command == ATTN_COMMAND_TRACE) {
+        o->problem = attn_problem_of(0, 0, 2);
+        o->problem.scale = 1, raw.n = 0, raw.scale_given = 1;
+        o->seed = 161; // a problem in which the maximum moves late, too
+    }
     uint64_t given = 0; // a bit for each of rows[]
     for (int i = 2; i < argc; i++) {
         const option_row *row = NULL;

@@ -16,14 +16,18 @@ typedef enum attn_command {
     ATTN_COMMAND_TRAFFIC = 64,
     ATTN_COMMAND_TILES = 128,
     ATTN_COMMAND_FEATURES = 256,
+    ATTN_COMMAND_TRACE = 512,
+    ATTN_COMMAND_SCENARIOS = 1024,
 } attn_command;
 
 typedef struct attn_options {
-    const char *operand; // STAGE of run and check, N of chapter; NULL when the command has none
+    const char
+        *operand; // STAGE of run and check, N of chapter and trace; NULL when the command has none
     const char
         *device; // "host", "emulator", "check", "gpu", "count"; NULL: the command's own choice
 
-    attn_problem problem;   // from the knobs; B=1 H=4 N=1024 d=64 where they are silent
+    attn_problem problem;   // from the knobs; B=1 H=4 N=1024 d=64 where they are silent; of
+                            // trace H=1 d=2 scale 1, and lengths of 0
     int32_t cumulative[65]; // the problem's, when --lengths is given
     int sizes_given;        // 1: some size was set, not only left at its default
     uint64_t seed;

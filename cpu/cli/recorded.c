@@ -2,6 +2,7 @@
 //
 // A file begins with lines of provenance after #, then a line of column names, then rows; see
 // bench_gpu.c, which writes them. Columns are found by name.
+#define _GNU_SOURCE // scandir
 #include "cpu/cli/recorded.h"
 #include "cpu/cli/table.h"
 
@@ -101,18 +102,90 @@ static void print_file(const char *path, const attn_chapter *chapter) {
     attn_table_print(&table, 4);
 }
 
-void attn_print_recorded(const attn_chapter *chapter) {
+// ---- all files ----
+typedef void per_file(const char *path, void *context);
+
+static int is_csv(const struct dirent *entry) {
+    const char *dot = strrchr(entry->d_name, '.');
+    return dot && strcmp(dot, ".csv") == 0;
+}
+
+static void each_file(per_file *visit, void *context) {
     char folder[MAX_PATH], path[MAX_PATH + 300];
+    struct dirent **entries = NULL;
     snprintf(folder, sizeof folder, "plots/recorded");
     if (access(folder, R_OK) != 0)
         snprintf(folder, sizeof folder, "%s/../plots/recorded", attn_modules_folder());
-    DIR *directory = opendir(folder);
-    struct dirent *entry;
-    while (directory && (entry = readdir(directory))) {
-        const char *dot = strrchr(entry->d_name, '.');
-        if (!dot || strcmp(dot, ".csv") != 0) continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        print_file(path, chapter);
+    const int count = scandir(folder, &entries, is_csv, alphasort);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        visit(path, context);
+        free(entries[i]);
     }
-    if (directory) closedir(directory);
+    free(entries);
+}
+
+static void print_for(const char *path, void *chapter) {
+    print_file(path, chapter);
+}
+
+void attn_print_recorded(const attn_chapter *chapter) {
+    each_file(print_for, (void *)chapter);
+}
+
+// ---- one time ----
+typedef struct wanted {
+    const char *stage;
+    attn_pass pass;
+    const attn_problem *problem;
+    double ms;
+    char *machine;
+    size_t size;
+} wanted;
+
+static int is_number(const columns *heads, const columns *row, const char *name, int64_t number) {
+    const char *text = value_of(heads, row, name);
+    return text[0] && atoll(text) == number;
+}
+
+static int is_wanted(const columns *heads, const columns *row, const wanted *w) {
+    const attn_problem *p = w->problem;
+    const char *pass = w->pass == ATTN_FORWARD ? "forward" : "backward";
+    const char *bc = value_of(heads, row, "bc"); // slices that were asked for
+    return strcmp(value_of(heads, row, "stage"), w->stage) == 0 && !bc[0] &&
+           strcmp(value_of(heads, row, "pass"), pass) == 0 &&
+           is_number(heads, row, "batch", p->batch) && is_number(heads, row, "heads", p->heads) &&
+           is_number(heads, row, "kv_heads", p->kv_heads) &&
+           is_number(heads, row, "q_len", p->q_len) && is_number(heads, row, "kv_len", p->kv_len) &&
+           is_number(heads, row, "head_dim", p->head_dim) &&
+           is_number(heads, row, "causal", p->causal != ATTN_CAUSAL_OFF) &&
+           atoll(value_of(heads, row, "window")) == p->window_left;
+}
+
+static void find_in(const char *path, void *context) {
+    wanted *w = context;
+    char line[MAX_LINE], head_line[MAX_LINE] = "", machine[MAX_LINE] = "";
+    columns heads = {0, {NULL}}, row;
+    FILE *file = w->ms > 0 ? NULL : fopen(path, "r");
+    while (file && w->ms == 0 && fgets(line, sizeof line, file)) {
+        if (line[0] == '#') {
+            if (!machine[0]) snprintf(machine, sizeof machine, "%s", line + 2);
+        } else if (heads.count == 0) {
+            memcpy(head_line, line, sizeof line);
+            split(head_line, &heads);
+        } else {
+            split(line, &row);
+            if (is_wanted(&heads, &row, w)) w->ms = atof(value_of(&heads, &row, "ms"));
+        }
+    }
+    if (file) fclose(file);
+    machine[strcspn(machine, "\n")] = 0;
+    if (w->ms > 0 && file) snprintf(w->machine, w->size, "%s", machine);
+}
+
+double attn_recorded_ms(const char *stage, attn_pass pass, const attn_problem *problem,
+                        char *machine, size_t size) {
+    wanted w = {stage, pass, problem, 0, machine, size};
+    each_file(find_in, &w);
+    return w.ms;
 }

@@ -8,4 +8,9 @@
 // stages, with where it was measured. Prints nothing when there is nothing.
 void attn_print_recorded(const attn_chapter *chapter);
 
+// Milliseconds that were recorded for one pass of a stage on this very problem; 0 when there is no such row.
+// `machine`: the first line of its file, "NVIDIA H200, compute capability 9.0, CUDA 13.0, ...".
+double attn_recorded_ms(const char *stage, attn_pass pass, const attn_problem *problem,
+                        char *machine, size_t size);
+
 #endif

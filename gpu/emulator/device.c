@@ -64,12 +64,13 @@ static void device_traffic(attn_traffic *copy) {
 }
 
 static void device_report(FILE *file) {
+    if (emu_dry()) emu_dry_print(file);
     emu_warnings_print(file);
     if (emu_check) emu_check->report(file);
 }
 
 attn_status gpu_memset(void *memory, int byte, size_t bytes) {
-    if (bytes == 0) return attn_ok();
+    if (bytes == 0 || emu_dry()) return attn_ok();
     void *behind = emu_memory_behind(memory, bytes);
     if (!behind) return outside("gpu_memset", memory, bytes);
     memset(behind, byte, bytes);

@@ -154,6 +154,7 @@ attn_status emu_launch(const char *kernel, uint3 grid, uint3 block, size_t dynam
     ATTN_TRY(check_shape(name, grid, block, dynamic_shared_bytes));
     const long blocks = (long)grid.x * grid.y * grid.z;
     const int threads = (int)(block.x * block.y * block.z);
+    if (emu_dry()) return emu_dry_launch(name, blocks, threads, dynamic_shared_bytes), attn_ok();
 
     pthread_mutex_lock(&one_launch_at_a_time);
     int os_threads = emu_os_threads();

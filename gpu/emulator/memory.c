@@ -183,6 +183,13 @@ const emu_buffer *emu_memory_buffer(int index) {
     return &buffers[index];
 }
 
+void emu_bytes_so_far(attn_traffic *bytes) {
+    uint64_t(*count)[2] = emu_current()->block->bytes;
+    for (int i = 1; i < buffer_count; i++)
+        if (count[i][0] | count[i][1])
+            attn_traffic_add(bytes, buffers[i].name, count[i][0], count[i][1]);
+}
+
 void *emu_hbm(const void *address, size_t bytes, int kind, const char *site) {
     emu_thread *thread = emu_current();
     thread->site = site;

@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { EMU_MAX_BUFFERS = 4096, EMU_SLOT_BITS = 16 };
 
 typedef struct emu_buffer {
@@ -35,7 +39,14 @@ const void *emu_memory_at(size_t offset);
 // "tensor k + 512 of 512 bytes"; for addresses next to a buffer as well
 void emu_memory_describe(const void *address, char *text, size_t size);
 
+// Bytes that the running block, and those before it on its OS thread, asked for in this launch.
+void emu_bytes_so_far(attn_traffic *bytes);
+
 int emu_memory_buffers(void); // indices in use are below this
 const emu_buffer *emu_memory_buffer(int index);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

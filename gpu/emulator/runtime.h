@@ -117,6 +117,11 @@ int emu_os_threads(void);         // that blocks are spread over
 // Adds to a tensor's bytes since the last reset. Called by one thread at a time.
 void emu_count(const char *name, uint64_t read, uint64_t written);
 
+// ---- dry.c ----
+int emu_dry(void); // no block is run
+void emu_dry_launch(const char *kernel, long blocks, int threads, size_t shared);
+void emu_dry_print(FILE *file);
+
 // ---- block.c ----
 void emu_block_run(emu_block *block, emu_launch_state *launch, long index);
 void emu_yield(void); // lets the other threads of the block run until the caller is ready again
