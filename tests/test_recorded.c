@@ -1,5 +1,5 @@
 // test_recorded.c -- figures that were recorded, in plots/, and what is made of them: the tables in the READMEs
-// are what the CSV says, the CSV of the L2 model is what the program says. And the modules' calls from Python,
+// and notes are what the CSV says, the CSV of the L2 model is what the program says. And the modules' calls from Python,
 // by which gpu/cuda/peers.py records.
 #include "cpu/modules.h"
 #include "tests/harness.h"
@@ -71,6 +71,7 @@ START_TEST(a_stale_table_is_found) {
         {"recorded/h200-peers.csv", "README.md: the table recorded-stages|q-outer-peers"},
         {"recorded/h200-short.csv", "q-outer-short"},
         {"recorded/h200-slices.csv", "kv-split-slices"},
+        {"recorded/copy-h200.csv", "notes/theory.md: the table roofline|naive-kernels|decode-rates"},
         {"data/l2-model.csv", "kv-outer-orders"},
     };
     const temporary_folder folder = copy_of_plots();
