@@ -212,6 +212,7 @@ first_number := $(firstword $(chapter_numbers))
 help: ## this list
 	@cat Makefile tests/tests.mk tests/grade/grade.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)'
+	@printf '  make %-14s %s\n' diffN 'what the chapter changed in the one before: $(diff_targets)'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '  make %-14s %s\n' exerciseN 'copies an exercise to where you work on it: $(exercise_targets)' \
 	    gradeN 'grades it, and says what is wrong and where: WORK= another answer, JUNIT= SEED=' \
@@ -267,7 +268,7 @@ features: build ## what each feature costs the stage that does them all: N= DIM=
 	@$(program) features $(KNOBS)
 .PHONY: scenarios
 scenarios: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(gpu_modules)) ## training, prefill and decoding: FLOPs, bytes, memory, blocks, and times: CSV=1
-	@$(program) scenarios $(if $(CSV),--csv)
+	@$(program) scenarios $(KNOBS)
 
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
@@ -304,6 +305,7 @@ clean: ## removes what was built
 	rm -rf $(BUILD)
 
 include cpu/trace/trace.mk
+include chapters/diff.mk
 -include tests/tests.mk
 -include plots/plots.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

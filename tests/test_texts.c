@@ -76,17 +76,18 @@ static temporary_folder small_project(const char *readme) {
 START_TEST(commands_run_in_a_copy) {
     const temporary_folder folder = small_project(
         "Type `make good`, or `X=1 make\ngood`, not make bad; `make ncu`, `make chapterN`.\n\n"
-        "    make good          # as above\n    EMULATED_GPU=A100 make chapter3 N=2048\n\n"
+        "    make good          # as above\n    make bad          # refuses, status 2\n    "
+        "EMULATED_GPU=A100 make chapter3 N=2048\n\n"
         "```\n$ make good && echo done\n```\n");
     run_command("sh", "tests/texts/commands.sh", folder.path, NULL);
     const int written = access(in_folder(&folder, "written"), F_OK) == 0;
     remove_temporary_folder(&folder);
     expect(
         0,
-        "make good\n|X=1 make good\n|make good && echo done\n|as  EMULATED_GPU=A100 make chapter3 "
+        " s  make good\n|X=1 make good\n|make good && echo done\n|as  EMULATED_GPU=A100 make chapter3 "
         "N=256|"
         "make chapter3 N=9\n|not run: make ncu|it needs a GPU|not run: make chapterN|"
-        "5 commands ran, 2 were only looked at",
+        "6 commands ran, 2 were only looked at",
         "");
     ck_assert_msg(!written, "what a command wrote is in the folder itself");
 }

@@ -3,8 +3,9 @@
 #   VERDICT <tab> FILE:LINE <tab> COMMAND <tab> how it runs here, or the reason why it does not <tab> STATUS
 #
 # A command is a line of a code block, or inline code, that begins with make, build/attention or
-# build/tests, with or without VARIABLE=value before it; `attention ...` is build/attention. What is said twice is
-# listed once. The rules are in commands.txt, the first argument; the first that fits decides.
+# build/tests, with or without VARIABLE=value before it; `attention ...` is build/attention. What is said
+# twice is listed once. Where its comment ends with "status 2", that is its STATUS. The rules are in
+# commands.txt, the first argument; the first that fits decides.
 #
 #   run      it runs, smaller where it would take long, and ends with exit status STATUS, mostly 0
 #   parse    it is only looked at: its make target, its knobs or its subcommand exist
@@ -24,8 +25,12 @@ FILENAME ~ /commands\.txt$/ {
 }
 
 FILENAME ~ /\.h$/ {
-    for (rest = $0; match(rest, /["(]make [a-z][^"()]*/); rest = substr(rest, RSTART + RLENGTH))
-        command_found(substr(rest, RSTART + 1, RLENGTH - 1))
+    rest = $0
+    while (match(rest, /["(]make [a-z][^"()]*/)) {
+        found = substr(rest, RSTART + 1, RLENGTH - 1)
+        rest = substr(rest, RSTART + RLENGTH)
+        command_found(found) # which matches anew
+    }
     next
 }
 
@@ -34,6 +39,7 @@ is_block { command_found(block) }
 { for (c = 1; c <= codes; c++) command_found(code[c]) }
 
 function command_found(text,   r, status) {
+    status = match(text, / # .*status [0-9]+$/) ? substr(text, length(text)) : 0
     sub(/^\$ /, "", text)
     sub(/ +# .*$/, "", text)
     gsub(/[ \t]+/, " ", text)
@@ -42,7 +48,6 @@ function command_found(text,   r, status) {
     sub(/^attention /, "build/attention ", text)
     if (text !~ start || text in listed) return
     listed[text] = 1
-    status = 0
     for (r = 1; r <= rules; r++) {
         if (rule[r] ~ /^(limit|set)$/ || text !~ pattern[r]) continue
         if (rule[r] == "ends") {

@@ -61,9 +61,10 @@ ran=0 looked=0
 while IFS=$tab read -r verdict place command how expected <&3; do
     case $verdict in
     run) [ "$command" = "$how" ] && as= || as="    as  $how"
-        echo "$command$as"
+        since=$(date +%s)
         $limit sh -c "$how" > "$log" 2>&1 < /dev/null
-        status=$? ran=$((ran + 1)) ;;
+        status=$? ran=$((ran + 1))
+        printf '%4d s  %s\n' $(($(date +%s) - since)) "$command$as" ;;
     parse)
         parses "$command" > "$log" 2>&1 < /dev/null
         status=$? looked=$((looked + 1)) ;;
