@@ -83,6 +83,10 @@ START_TEST(what_a_chapter_cannot_do_falls_back_or_is_refused) {
     expect(0, "10,everything,host,backward,", "falls back to everything");
     ck_assert_ptr_null(strstr(got.out, "falls back"));
     expect_csv(2);
+    // Tiles are no part of the answer.
+    run("chapter", "9", "--n", "24", "--dim", "8", "--bc", "8", "--softcap", "1", NULL);
+    expect(2, "", "varying does not do");
+    ck_assert_ptr_null(strstr(got.out, "everything"));
     // What its own stage does needs nobody else.
     run("chapter", "9", "--n", "24", "--dim", "8", "--causal", "1", NULL);
     expect(0, "9 varying", "");

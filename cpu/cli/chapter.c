@@ -213,6 +213,14 @@ static const attn_measured *first_of_none(const attn_chapter *chapter, const att
     return first;
 }
 
+// Not for tiles, which are no part of the answer, and not where the chapter's stages did not even do the cases
+// of their proof, on a GPU that is too small say.
+static int may_fall_back(const attn_options *o, const attn_chapter_proof *proof,
+                         const attn_problem *problem) {
+    return !o->no_fallback && problem->br == 0 && problem->bc == 0 &&
+           proof->golden_passed + proof->real_passed > 0;
+}
+
 static void fall_back(const attn_modules *modules, const attn_chapter *chapter,
                       const attn_inputs *inputs, attn_trial *trial, int checked,
                       const attn_options *o, attn_measurement *m) {
@@ -231,7 +239,8 @@ static void fall_back(const attn_modules *modules, const attn_chapter *chapter,
 }
 
 static attn_status measure(const attn_modules *modules, const attn_chapter *chapter,
-                           const attn_options *o, const input *in, attn_measurement *m) {
+                           const attn_chapter_proof *proof, const attn_options *o, const input *in,
+                           attn_measurement *m) {
     const attn_problem *problem = &in->loaded.problem;
     const attn_inputs inputs = attn_case_inputs(&in->loaded);
     const double flops = 4.0 * (double)problem->head_dim * (double)attn_score_elements(problem);
@@ -244,7 +253,8 @@ static attn_status measure(const attn_modules *modules, const attn_chapter *chap
     if (checked) ATTN_TRY(attn_trial_begin(modules, problem, &inputs, NULL, &trial));
     for (int i = 0; i < chapter->count; i++)
         measure_one(chapter->row[i], &inputs, &trial, checked, o, m);
-    if (!o->no_fallback) fall_back(modules, chapter, &inputs, &trial, checked, o, m);
+    if (may_fall_back(o, proof, problem))
+        fall_back(modules, chapter, &inputs, &trial, checked, o, m);
     if (chapter->host_device_used) probe_peak(m);
     if (checked) attn_trial_free(&trial);
     return attn_ok();
@@ -257,8 +267,8 @@ static void free_measurement(attn_measurement *m) {
 
 // What the chapter's own stages could not do, when none of them could do it and no other did it for them:
 // there is then nothing to show.
-static attn_status all_refused(const attn_chapter *chapter, const attn_options *o,
-                               const attn_measurement *m) {
+static attn_status all_refused(const attn_chapter *chapter, const attn_chapter_proof *proof,
+                               const attn_options *o, const attn_measurement *m) {
     attn_status first = attn_ok();
     if (m->fallback[0] || m->fallback[1]) return first;
     for (int i = 0; i < m->count; i++) {
@@ -267,7 +277,7 @@ static attn_status all_refused(const attn_chapter *chapter, const attn_options *
             return attn_ok();
         if (first.code == ATTN_OK) first = m->stage[i].status;
     }
-    if (first.code == ATTN_UNSUPPORTED && !o->no_fallback)
+    if (first.code == ATTN_UNSUPPORTED && may_fall_back(o, proof, &m->problem))
         return attn_error(ATTN_UNSUPPORTED,
                           "%s, nor does any stage that is built; make build builds all",
                           first.text);
@@ -347,8 +357,8 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
     if (status.code == ATTN_OK && !o->csv) print_title(&chapter, &in.loaded.problem);
     // Proof before measurement: a fast wrong answer is not worth a table.
     if (status.code == ATTN_OK) status = attn_chapter_prove(&modules, &chapter, &proof);
-    if (status.code == ATTN_OK) status = measure(&modules, &chapter, o, &in, &m);
-    if (status.code == ATTN_OK) status = all_refused(&chapter, o, &m);
+    if (status.code == ATTN_OK) status = measure(&modules, &chapter, &proof, o, &in, &m);
+    if (status.code == ATTN_OK) status = all_refused(&chapter, &proof, o, &m);
     if (status.code == ATTN_OK) {
         attn_print_fallbacks(o->csv ? stderr : stdout, &chapter, &m);
         if (o->csv) {
