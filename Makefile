@@ -14,7 +14,7 @@ chapter_targets := $(foreach n,$(chapter_numbers),chapter$(patsubst 0%,%,$(n)))
 # All that may stand as NAME=value behind `make`. Any other name would change nothing, without a word.
 problem_knobs := N QLEN KVLEN BATCH HEADS KVHEADS DIM SCALE SEED KIND BR BC CAUSAL WINDOW INPUT \
     WINDOWRIGHT ALIGN LENGTHS SOFTCAP ALIBI BIAS DBIAS MASK DROPOUT LAYOUT
-run_knobs := DEVICE REPEAT CSV FALLBACK TO COUNT PASS SIZES STAGES QUICK SUITE WORK JUNIT
+run_knobs := DEVICE REPEAT CSV FALLBACK TO COUNT PASS SIZES STAGES QUICK SUITE WORK JUNIT BUG
 build_knobs := CC CXX NVCC PYTHON ARCH BUILD OPT EMULATOR_OPT MARCH OPENMP CPPFLAGS SAN WERROR V SHELL
 environment_knobs := EMULATED_GPU ATTENTION_% OMP_% CUDA_% TMPDIR
 knobs := $(problem_knobs) $(run_knobs) $(build_knobs) $(environment_knobs)
@@ -210,11 +210,13 @@ first_number := $(firstword $(chapter_numbers))
 
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic features ncu record peers clean
 help: ## this list
-	@cat Makefile tests/tests.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@cat Makefile tests/tests.mk tests/grade/grade.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@printf '  make %-14s %s\n' traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)'
+	@printf '  make %-14s %s\n' diffN 'what the chapter changed in the one before: $(diff_targets)'
 	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
 	@printf '  make %-14s %s\n' exerciseN 'copies an exercise to where you work on it: $(exercise_targets)' \
-	    gradeN 'grades it, and says what is wrong and where: WORK= another answer, JUNIT= SEED='
+	    gradeN 'grades it, and says what is wrong and where: WORK= another answer, JUNIT= SEED=' \
+	    breakN 'lists bugs to plant in a chapter, and shows what one does: BUG=name'
 	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
 	    '  CAUSAL=1 ALIGN=top-left WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1' \
 	    '  MASK=one|each DROPOUT= LAYOUT=bnhd DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1 FALLBACK=0. Example: make chapter1 N=2048 CAUSAL=1' \
@@ -266,7 +268,7 @@ features: build ## what each feature costs the stage that does them all: N= DIM=
 	@$(program) features $(KNOBS)
 .PHONY: scenarios
 scenarios: $(program) $(emulated_modules) $(host_modules) $(if $(gpu_capability),$(gpu_modules)) ## training, prefill and decoding: FLOPs, bytes, memory, blocks, and times: CSV=1
-	@$(program) scenarios $(if $(CSV),--csv)
+	@$(program) scenarios $(KNOBS)
 
 ncu: build ## measures DRAM bytes with Nsight Compute, where that is allowed: SIZES="B:H:N:D ..."
 	@sh gpu/cuda/ncu.sh $(program) plots/recorded $(SIZES)
@@ -303,6 +305,7 @@ clean: ## removes what was built
 	rm -rf $(BUILD)
 
 include cpu/trace/trace.mk
+include chapters/diff.mk
 -include tests/tests.mk
 -include plots/plots.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,5 +1,6 @@
 // test_features.c -- chapter 6's features without any chapter: cpu/plain.c, the runner's strides and the
 // reference on the generated cases, and laws that the reference must obey.
+#include "cpu/dropout.h"
 #include "cpu/plain.h"
 #include "tests/feature_cases.h"
 #include "tests/harness.h"
@@ -317,6 +318,56 @@ START_TEST(dropout_drops_and_scales) {
 }
 END_TEST
 
+// 2 heads of 700 queries and keys: of a million weights 1 - p are kept, and of another head, seed or offset
+// the same one as often as chance has it; each within five deviations.
+static int64_t count_kept(attn_dropout drop, uint32_t head, unsigned char *kept) {
+    int64_t count = 0;
+    for (uint32_t i = 0; i < 700; i++)
+        for (uint32_t j = 0; j < 700; j++)
+            count += kept[i * 700 + j] = attn_dropout_factor(drop, head, i, j) != 0;
+    return count;
+}
+
+static void check_chance(int64_t count, double expected, double weights, const char *what) {
+    const double deviation = sqrt(weights * expected * (1 - expected));
+    ck_assert_msg(fabs((double)count - weights * expected) <= 5 * deviation,
+                  "%s: %lld of %.0f, expected %.0f +- %.0f", what, (long long)count, weights,
+                  weights * expected, deviation);
+}
+
+START_TEST(dropout_is_as_chance_has_it) {
+    static const float probabilities[] = {0.01f, 0.1f, 0.5f, 0.9f};
+    static unsigned char first[700 * 700], other[700 * 700];
+    for (size_t n = 0; n < sizeof probabilities / sizeof *probabilities; n++) {
+        attn_problem p = attn_problem_of(700, 700, 1);
+        p.dropout = probabilities[n], p.dropout_seed = 5;
+        const double keep = 1 - (double)p.dropout, weights = 700 * 700;
+        const double agree = keep * keep + (1 - keep) * (1 - keep);
+        int64_t kept = count_kept(attn_dropout_of(&p), 0, first);
+        for (int change = 0; change < 3; change++) {
+            attn_problem changed = p;
+            int64_t same = 0;
+            if (change == 1) changed.dropout_seed = 6;
+            if (change == 2) changed.dropout_offset = 1;
+            const int64_t also = count_kept(attn_dropout_of(&changed), change == 0, other);
+            if (change == 0) check_chance(kept + also, keep, 2 * weights, "kept");
+            for (int e = 0; e < 700 * 700; e++) same += first[e] == other[e];
+            check_chance(same, agree, weights,
+                         change == 0   ? "the other head"
+                         : change == 1 ? "the other seed"
+                                       : "the other offset");
+        }
+        // Side by side, below each other, and by the four that one block serves.
+        static const int steps[] = {1, 2, 3, 4, 700};
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+            int64_t same = 0;
+            for (int e = 0; e + steps[s] < 700 * 700; e++) same += first[e] == first[e + steps[s]];
+            check_chance(same, agree, weights - steps[s], "a neighbour");
+        }
+    }
+}
+END_TEST
+
 Suite *features_suite(void) {
     Suite *suite = suite_create("features");
     TCase *tests = tcase_create("features");
@@ -331,6 +382,7 @@ Suite *features_suite(void) {
     tcase_add_test(tests, permuted_keys_change_nothing);
     tcase_add_test(tests, what_is_masked_never_leaks);
     tcase_add_test(tests, dropout_drops_and_scales);
+    tcase_add_test(tests, dropout_is_as_chance_has_it);
     suite_add_tcase(suite, tests);
     return suite;
 }

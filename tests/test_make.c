@@ -1,8 +1,10 @@
 // test_make.c -- the Makefile's knobs: a misspelled one is refused, not ignored. Nothing is built: make -n.
+// And make diffN, which is a script.
 #include "tests/harness.h"
 #include "tests/program.h"
 #include "tests/temporary_folder.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,7 @@ START_TEST(known_knobs_are_taken) {
                 "DIM=1", "SCALE=1", "SEED=1", "KIND=wide", "BR=1", "BC=1", "CAUSAL=1", "WINDOW=1",
                 "DEVICE=host", "INPUT=x", "REPEAT=1", "CSV=1", "FALLBACK=0", "TO=1", "COUNT=1",
                 "PASS=forward", "SIZES=1:1:1:1 2:2:2:2", "QUICK=1", "STAGES=naive", "SUITE=npy",
-                "WORK=x.cu", "JUNIT=x.xml", NULL);
+                "WORK=x.cu", "JUNIT=x.xml", "BUG=x", NULL);
     expect(0, "printf", "");
     run_command("make", "-n", "help", "CC=gcc", "CXX=g++", "NVCC=", "PYTHON=python3", "ARCH=80 90",
                 "BUILD=build/x", "OPT=-O1", "EMULATOR_OPT=-O1",
@@ -99,8 +101,79 @@ START_TEST(the_library_is_replaced_whole) {
 }
 END_TEST
 
+// ---- make diffN ----------------------------------------------------------------------------------------------
+// Every chapter but the first has a list, of files and functions that are there.
+START_TEST(every_chapter_says_what_it_changed) {
+    int chapters = 0;
+    DIR *listing = opendir("chapters");
+    ck_assert_ptr_nonnull(listing);
+    for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        char folder[300];
+        if (atoi(entry->d_name) < 2) continue;
+        snprintf(folder, sizeof folder, "chapters/%s", entry->d_name);
+        run_command("sh", "chapters/diff.sh", folder, NULL);
+        expect(0, "Chapter | -> |    became   |\n--- |\n-|\n+", "");
+        ck_assert_str_eq(got.err, "");
+        ck_assert_ptr_null(strchr(got.out, 033)); // no colours in a file
+        ck_assert_ptr_null(strstr(got.out, "TRACE_"));
+        chapters++;
+    }
+    closedir(listing);
+    ck_assert_int_ge(chapters, 5);
+    if (!has_gnu_make()) return;
+    run_command("make", "-n", "diff3", NULL);
+    expect(0, "sh chapters/diff.sh chapters/03-", "");
+}
+END_TEST
+
+static void write_list(const temporary_folder *folder, const char *list) {
+    char text[4000];
+    snprintf(text, sizeof text, list, folder->path, folder->path);
+    write_text(in_folder(folder, "before.txt"), text);
+}
+
+START_TEST(a_diff_tells_kept_from_changed) {
+    const temporary_folder folder = make_temporary_folder();
+    write_text(in_folder(&folder, "README.md"), "# A chapter\n");
+    write_text(in_folder(&folder, "old.cu"),
+               "enum { ROWS = 4 };\n"
+               "static int same(int a) { // a comment\n    return a;\n}\n"
+               "template <int D>\n__global__ void __launch_bounds__(most<D>(), 1)\n"
+               "    slow(float *o) {\n    o[0] = 1;\n    o[1] = 2;\n}\n"
+               "int other(void);\nint other(void) {\n    return 1;\n}\nvoid lost(void) {}\n");
+    write_text(
+        in_folder(&folder, "new.cu"),
+        "static int same(int a) {\n    return a; // another\n}\n"
+        "__global__ void fast(float *o) {\n    if (1) {\n        o[0] = 1;\n        o[1] = 3;\n"
+        "    }\n}\nint other(void) {\n    return 2;\n}\nvoid found(void) {}\n");
+    write_list(&folder, "idea In words.\npair %s/old.cu %s/new.cu slow:fast\n");
+    run_command("sh", "chapters/diff.sh", folder.path, NULL);
+    expect(0,
+           "A chapter\n\nIn words.\n|    became   slow -> fast\n    kept     same\n"
+           "    changed  other\n    gone     lost\n    new      found\n|"
+           "\n     o[0] = 1;\n-    o[1] = 2;\n+        o[1] = 3;\n|\n-template <int D>\n",
+           "");
+    write_list(&folder, "pair %s/old.cu %s/new.cu slow:faster\n");
+    run_command("sh", "chapters/diff.sh", folder.path, NULL);
+    expect(2, "", "there is no function faster in|new.cu");
+    write_list(&folder, "pair %s/old.cu %s/newer.cu\n");
+    run_command("sh", "chapters/diff.sh", folder.path, NULL);
+    expect(2, "", "there is no file|newer.cu");
+    write_list(&folder, "pear a b\n");
+    run_command("sh", "chapters/diff.sh", folder.path, NULL);
+    expect(2, "", "pear is none of idea, keeps and pair");
+    run_command("sh", "chapters/diff.sh", "chapters/01-naive", NULL);
+    expect(2, "", "there is no chapters/01-naive/before.txt");
+    remove_temporary_folder(&folder);
+}
+END_TEST
+
 Suite *make_suite(void) {
     Suite *suite = suite_create("make");
+    TCase *diffs = tcase_create("diffs");
+    tcase_add_test(diffs, every_chapter_says_what_it_changed);
+    tcase_add_test(diffs, a_diff_tells_kept_from_changed);
+    suite_add_tcase(suite, diffs);
     TCase *tests = tcase_create("knobs");
     tcase_add_test(tests, unknown_knobs_are_refused);
     tcase_add_test(tests, known_knobs_are_taken);

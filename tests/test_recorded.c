@@ -1,5 +1,5 @@
 // test_recorded.c -- figures that were recorded, in plots/, and what is made of them: the tables in the READMEs
-// are what the CSV says, the CSV of the L2 model is what the program says. And the modules' calls from Python,
+// and notes are what the CSV says, the CSV of the L2 model is what the program says. And the modules' calls from Python,
 // by which gpu/cuda/peers.py records.
 #include "cpu/modules.h"
 #include "tests/harness.h"
@@ -71,6 +71,7 @@ START_TEST(a_stale_table_is_found) {
         {"recorded/h200-peers.csv", "README.md: the table recorded-stages|q-outer-peers"},
         {"recorded/h200-short.csv", "q-outer-short"},
         {"recorded/h200-slices.csv", "kv-split-slices"},
+        {"recorded/copy-h200.csv", "notes/theory.md: the table roofline|naive-kernels|decode-rates"},
         {"data/l2-model.csv", "kv-outer-orders"},
     };
     const temporary_folder folder = copy_of_plots();
@@ -89,6 +90,39 @@ START_TEST(a_stale_table_is_found) {
     write_text(in_folder(&folder, "data/l2-model.csv"), "stage,pass\n");
     run_command("sh", "plots/tables.sh", "check", folder.path, NULL);
     expect(2, "", "l2-model.csv");
+    remove_temporary_folder(&folder);
+}
+END_TEST
+
+// What `make record` writes of features, with times of 1, 2, 3 ... ms: the table that is made of it.
+START_TEST(a_table_of_features_is_made_of_its_csv) {
+    static const char *const features[] = {"off", "causal"};
+    const temporary_folder folder = copy_of_plots();
+    FILE *file = fopen(in_folder(&folder, "recorded/h200-features.csv"), "w");
+    int ms = 0;
+    ck_assert_ptr_nonnull(file);
+    fprintf(file,
+            "# a GPU\n# today, make record\nfeature,stage,device,pass,batch,heads,kv_heads,q_len,"
+            "kv_len,head_dim,error,allowed,flops,read_bytes,written_bytes,ms,knobs\n");
+    for (int d = 64; d <= 128; d += 64)
+        for (int pass = 0; pass < 2; pass++)
+            for (int f = 0; f < 2; f++)
+                fprintf(file,
+                        "%s,a-stage,gpu,%s,2,%d,%d,4096,4096,%d,,,%d,3000000000,500000000,%d,\n",
+                        features[f], pass ? "backward" : "forward", 1024 / d, 1024 / d, d,
+                        f ? 300 : 400, ++ms);
+    fclose(file);
+    snprintf(text, sizeof text, "folder=%s", folder.path);
+    run_command("awk", "-v", text, "-f", "plots/tables/csv.awk", "-f", "plots/tables/features.awk",
+                NULL);
+    expect(0,
+           "B=2 H=16 N=4096 d=64, on `a-stage`|B=2 H=8 N=4096 d=128|"
+           "\n\nFLOPs skipped: |. a GPU; today, make record (`plots/recorded/h200-features.csv`)",
+           "");
+    ck_assert_ptr_nonnull(strstr(got.out, "| causal, bottom-right | 25.0 % | 3.00 + 0.500 | 2.00 | "
+                                          "2.00 | 25.0 % | 3.00 + 0.500 | 4.00 | 1.33 |\n"));
+    run_command("sh", "plots/tables.sh", "check", folder.path, NULL);
+    expect(1, "", "chapters/06-masks/README.md: the table features");
     remove_temporary_folder(&folder);
 }
 END_TEST
@@ -165,6 +199,7 @@ Suite *recorded_suite(void) {
     TCase *tests = tcase_create("recorded");
     tcase_add_test(tests, tables_are_what_their_csv_says);
     tcase_add_test(tests, a_stale_table_is_found);
+    tcase_add_test(tests, a_table_of_features_is_made_of_its_csv);
     tcase_add_test(tests, the_l2_model_is_what_the_program_says);
     tcase_add_test(tests, python_calls_the_modules);
     tcase_add_test(tests, python_finds_a_broken_module);

@@ -1,6 +1,7 @@
 // test_stages_conduct.c -- what a stage may not do besides computing: touch what is not its own, change
 // its inputs, answer differently the second time.
 #include "cpu/memory.h"
+#include "tests/feature_cases.h"
 #include "tests/harness.h"
 #include "tests/last_part.h"
 #include "tests/stage_rows.h"
@@ -29,17 +30,25 @@ static test_case ragged_case(const attn_loaded_stage *row, int i) {
     return c;
 }
 
+static void run_guarded(const attn_loaded_stage *row, const test_case *c, int side,
+                        test_failures *failures) {
+    test_input input = test_input_make(c);
+    attn_run run;
+    failures->cases++;
+    if (test_run_stage(watch_host_memory(row, (guard_side)side), c, &input, &run, failures))
+        attn_run_free(&run);
+    test_input_free(&input);
+}
+
 // An access outside a tensor, or a write to an input, ends this process: Check then says so.
 void family_guarded_memory(const attn_loaded_stage *row, test_failures *failures) {
+    static test_case featured[MAX_FEATURE_CASES];
     for (int i = 0; i < 2 * RAGGED; i++) {
         const test_case c = ragged_case(row, i / 2);
-        test_input input = test_input_make(&c);
-        attn_run run;
-        failures->cases++;
-        if (test_run_stage(watch_host_memory(row, (guard_side)(i % 2)), &c, &input, &run, failures))
-            attn_run_free(&run);
-        test_input_free(&input);
+        run_guarded(row, &c, i % 2, failures);
     }
+    const int count = feature_cases_make(row->stage->features, featured);
+    for (int i = 0; i < count; i++) run_guarded(row, &featured[i], i % 2, failures);
 }
 
 void family_inputs_unchanged(const attn_loaded_stage *row, test_failures *failures) {
@@ -78,6 +87,20 @@ static test_case single_head_case(const attn_loaded_stage *row) {
     return c;
 }
 
+// With all features that the stage has: heads and batches share a bias, and so the sums of its gradient.
+static test_case featured_case(const attn_loaded_stage *row) {
+    const unsigned does = row->stage->features;
+    test_case c = small_case(row);
+    attn_problem *p = &c.problem;
+    if (does & ATTN_HAS_SOFTCAP) p->softcap = 2;
+    if (does & ATTN_HAS_ALIBI) p->alibi = 1;
+    if (does & ATTN_HAS_BIAS) p->bias_batch = p->bias_heads = 1;
+    if (does & ATTN_HAS_BIAS_GRADIENT) p->bias_gradient = 1;
+    if (does & ATTN_HAS_MASK) p->mask_batch = p->batch, p->mask_heads = p->heads;
+    if (does & ATTN_HAS_DROPOUT) p->dropout = 0.2f;
+    return c;
+}
+
 static void repeat(const attn_loaded_stage *row, const test_case *c, int times,
                    test_failures *failures) {
     test_input input = test_input_make(c);
@@ -101,6 +124,8 @@ void family_repeatable(const attn_loaded_stage *row, test_failures *failures) {
         c.kind = (attn_input_kind)kind;
         repeat(row, &c, 2, failures);
     }
+    const test_case featured = featured_case(row);
+    repeat(row, &featured, 2, failures);
     // Which thread gets what differs from run to run, on the host also in time for 200 of them.
     const test_case c = single_head_case(row);
     repeat(row, &c, strcmp(row->module->device->kind, "host") == 0 ? 200 : 2, failures);
@@ -129,7 +154,9 @@ static void vary_threads(const attn_loaded_stage *row, const test_case *c,
 
 void family_threads(const attn_loaded_stage *row, test_failures *failures) {
     const test_case many = small_case(row), one = single_head_case(row);
+    const test_case featured = featured_case(row);
     vary_threads(row, &many, failures);
+    vary_threads(row, &featured, failures);
     vary_threads(row, &one, failures);
 }
 #else
@@ -164,6 +191,32 @@ void family_extra_memory(const attn_loaded_stage *row, test_failures *failures) 
                     (unsigned long long)back, (unsigned long long)longer_back);
 }
 
+// On the host, where sequences cost nothing but themselves, the closed forms of a packed problem are the
+// sums of each sequence's.
+static void add_up_sequences(const attn_loaded_stage *row, attn_pass pass,
+                             test_failures *failures) {
+    static const int32_t q[] = {0, 0, 33, 34, 200}, kv[] = {0, 7, 150, 150, 260};
+    test_case c = {.problem = attn_problem_of(200, 260, 40), .note = "packed"};
+    c.problem.heads = 4, c.problem.kv_heads = 2, c.problem.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
+    c.problem.sequences = 4, c.problem.q_cumulative = q, c.problem.kv_cumulative = kv;
+    const attn_traffic all = attn_model_bytes(row->stage, &c.problem, pass);
+    const double flops = row->stage->flops(&c.problem, pass);
+    attn_traffic sum = {0};
+    double sum_flops = 0;
+    for (int s = 0; s < 4; s++) {
+        const attn_problem alone = attn_problem_of_sequence(&c.problem, s);
+        row->stage->bytes(&alone, pass, &sum);
+        sum_flops += row->stage->flops(&alone, pass);
+    }
+    failures->cases++;
+    if (flops != sum_flops)
+        test_failed(failures, row, &c, "counts %g FLOPs, its sequences %g", flops, sum_flops);
+    if (!attn_traffic_equal(&all, &sum))
+        test_failed(failures, row, &c, "pass %d: %llu bytes are read, by its sequences %llu", pass,
+                    (unsigned long long)attn_traffic_total(&all).read,
+                    (unsigned long long)attn_traffic_total(&sum).read);
+}
+
 // A product takes 2d FLOPs a pair. Forward has two products; backward four, and one more where P is not
 // kept: S again. Two passes may compute two of them twice; idle lanes may add a part.
 void family_flops(const attn_loaded_stage *row, test_failures *failures) {
@@ -175,6 +228,10 @@ void family_flops(const attn_loaded_stage *row, test_failures *failures) {
     failures->cases++;
     if (forward < 2 || forward > 2.1)
         test_failed(failures, row, &c, "forward counts %g products, not 2", forward);
+    const int sequences = strcmp(row->module->device->kind, "host") == 0 &&
+                          row->stage->features & ATTN_HAS_VARIABLE_LENGTHS;
+    for (int pass = 0; sequences && pass <= (row->stage->backward != NULL); pass++)
+        add_up_sequences(row, (attn_pass)pass, failures);
     if (!row->stage->backward) return;
     const double backward = row->stage->flops(&c.problem, ATTN_BACKWARD) / product;
     const double least = kept > 0 ? 4 : 5;

@@ -46,7 +46,7 @@ void compare_close(const attn_loaded_stage *row, const test_case *c, const test_
     }
 }
 
-// Row i of causal attention (q_len = kv_len) is full attention of query i over keys 0 .. i.
+// Row i of causal attention (q_len = kv_len) is full attention of query i over keys 0 .. i, and its dQ.
 void family_causal_is_full_on_prefixes(const attn_loaded_stage *row, test_failures *failures) {
     test_case c = {.problem = attn_problem_of(70, 70, 24), .seed = 3};
     c.problem.causal = ATTN_CAUSAL_BOTTOM_RIGHT;
@@ -67,6 +67,10 @@ void family_causal_is_full_on_prefixes(const attn_loaded_stage *row, test_failur
             compare_floats(row, &c, ATTN_RESULT_LSE, causal.out.lse + i, full.out.lse, 1,
                            twice_allowed(row, &c, &input, ATTN_RESULT_LSE),
                            "causal is full on a prefix", failures);
+            if (full.out.dq)
+                compare_floats(row, &c, ATTN_RESULT_DQ, causal.out.dq + i * 24, full.out.dq, 24,
+                               twice_allowed(row, &c, &input, ATTN_RESULT_DQ),
+                               "causal is full on a prefix", failures);
             attn_run_free(&full);
         }
         attn_run_free(&causal);

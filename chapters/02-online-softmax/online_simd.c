@@ -176,7 +176,7 @@ static vint sees_by_all_masks(const tile *t, int v, int j) {
     vint seen = sees(t->head.band, queries_of(t, v), j);
     for (int lane = 0; t->head.steps.mask && lane < LANES; lane++) {
         const int i = t->i0 + v * LANES + lane;
-        if (i < t->i1 && leaves_a_key(&t->head.steps, i, j, j + 1) == 0) seen[lane] = 0;
+        if (i < t->i1 && !shows(&t->head.steps, i, j)) seen[lane] = 0;
     }
     return seen;
 }
@@ -224,7 +224,7 @@ VECTOR_NOINLINE void finish(tile *t) {
         // A query that sees no key has O = 0 here, and 0 * (1 / 0) would be NaN.
         const attn_band band = t->head.band;
         const int sees_a_key =
-            leaves_a_key(&t->head.steps, i, attn_first_key(band, i), attn_end_key(band, i));
+            shows_a_key(&t->head.steps, i, attn_first_key(band, i), attn_end_key(band, i));
         factor[n] = sees_a_key ? 1 / t->l[v][lane] : 0;
         t->head.lse[i] = t->m[v][lane] * t->scale.scale + logf(t->l[v][lane]);
     }

@@ -132,11 +132,13 @@ VECTOR_NOINLINE void hide(const score_steps *steps, pairs t, float instead) {
         }
 }
 
-// Whether the mask leaves query i one of the keys [first, end).
-static inline int leaves_a_key(const score_steps *steps, int i, int first, int end) {
-    if (!steps->mask) return first < end;
+// Whether the mask shows query i key j; and whether it shows it one of the keys [first, end).
+static inline int shows(const score_steps *steps, int i, int j) {
+    return !steps->mask || steps->mask[(size_t)i * steps->row + (size_t)j] != 0;
+}
+static inline int shows_a_key(const score_steps *steps, int i, int first, int end) {
     for (int j = first; j < end; j++)
-        if (steps->mask[(size_t)i * steps->row + (size_t)j]) return 1;
+        if (shows(steps, i, j)) return 1;
     return 0;
 }
 

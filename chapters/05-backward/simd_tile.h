@@ -185,7 +185,7 @@ static void gradients_pair_by_pair(const tile *t) {
         const float *q = t->q + row * t->head.q_row, *d_o = t->d_o + row * t->head.o_row;
         for (int j = t->j0; j < t->j1; j++) {
             if (j < attn_first_key(t->head.band, i) || j >= attn_end_key(t->head.band, i)) continue;
-            if (!leaves_a_key(&t->head.steps, i, j, j + 1)) continue;
+            if (!shows(&t->head.steps, i, j)) continue;
             const size_t n = (size_t)(j - t->j0);
             const float p = t->p[row * TILE_KEYS + n], ds = t->ds[row * TILE_KEYS + n];
             for (size_t c = 0; c < d; c++) {

@@ -154,10 +154,10 @@ static void print_tables(const measured_rows *m) {
     attn_problem_describe(&m->row[0].feature.problem, problem, sizeof problem);
     printf("\nWhat each feature costs %s of chapter %d on %s: %s\n", m->stage->stage->name,
            m->stage->module->chapter, m->stage->module->device->kind, problem);
-    printf("    FLOPs skipped: of those with all off, what the products no longer execute; bytes "
-           "%s.\n",
-           m->row[0].proof.bytes_compared ? "as counted, by the closed form"
-                                          : "by the closed form");
+    printf(
+        "    FLOPs skipped: of those with all off, what the products no longer execute; below 0: "
+        "what they\n    execute besides. Bytes %s.\n",
+        m->row[0].proof.bytes_compared ? "as counted, by the closed form" : "by the closed form");
     for (int pass = 0; pass < (m->stage->stage->backward ? 2 : 1); pass++)
         print_pass(m, (attn_pass)pass);
     for (int i = 0; i < m->count; i++)

@@ -245,9 +245,10 @@ static attn_status print_pass(const scenario *s, attn_pass pass) {
     attn_bytes_text(bytes, text, sizeof text);
     begin_table(heads, "ms here");
     ATTN_TRY(add_pass(s, pass, 0));
-    printf("%s, %s: %s\n    at least %s, each input and output once: %.3g useful FLOPs a byte\n",
+    const double useful = attn_useful_flops(&p, pass) / bytes;
+    printf("%s, %s: %s\n    at least %s, each input and output once: %.*f useful FLOPs a byte\n",
            s->name, pass == ATTN_FORWARD ? "forward" : "backward", problem, text,
-           attn_useful_flops(&p, pass) / bytes);
+           useful < 10 ? 1 : 0, useful);
     attn_table_print(&table, 4);
     printf("%s\n", same);
     return attn_ok();

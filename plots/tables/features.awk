@@ -5,7 +5,7 @@ BEGIN {
     if (!is_there(FEATURES)) exit
     print_problem(2, 16, 4096, 64)
     print_problem(2, 8, 4096, 128)
-    print "FLOPs skipped: of those with all off, by the closed form; bytes read + written: what the kernels ask of" \
+    print "FLOPs skipped: of those with all off, by the closed form, below 0 what is executed besides; bytes read + written: what the kernels ask of" \
         " device memory. The window has 256 keys on each side that has one; variable lengths are each member of the" \
         " batch cut into four sequences, one of them empty. " source(FEATURES)
 }
@@ -29,7 +29,7 @@ function cells(feature, d, pass,    where, off) {
         ratio(need(FEATURES, where, "ms") / need(FEATURES, off, "ms")) " |"
 }
 
-function percent(x) { return sprintf("%.1f %%", x * 100 + (x < 0 ? 0 : 1e-9)) }
+function percent(x) { return sprintf("%.1f %%", x * 100) }
 
 function name(feature) {
     if (feature == "off") return "all off"

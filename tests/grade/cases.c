@@ -23,6 +23,12 @@ static const made small[] = {
     {1, 1, 1, 10, 20, 200, ATTN_INPUT_NORMAL, 0}, {1, 1, 1, 3, 0, 8, ATTN_INPUT_NORMAL, 0},
     {1, 1, 1, 9, 7, 5, ATTN_INPUT_NORMAL, 0.7f},
 };
+// For a chapter's own kernels, whose tiles are larger.
+static const made large[] = {
+    {1, 1, 1, 300, 300, 64, ATTN_INPUT_NORMAL, 0},
+    {1, 2, 1, 200, 330, 128, ATTN_INPUT_NORMAL, 0},
+};
+enum { LARGE = sizeof large / sizeof *large };
 enum { SMALL = sizeof small / sizeof *small, HIDDEN = 4 };
 
 typedef struct builder {
@@ -129,6 +135,7 @@ int grade_cases(const exercise *e, const attn_modules *host, const attn_stage *s
     builder b = {e, host, stage, cases, 0, attn_ok()};
     memset(cases, 0, GRADE_MAX_CASES * sizeof *cases);
     for (int i = 0; i < SMALL; i++) add_made(&b, &small[i], seed);
+    for (int i = 0; i < LARGE && !e->device; i++) add_made(&b, &large[i], seed);
     add_golden(&b, "tests/golden");
     add_hard(&b, seed);
     for (uint64_t i = 0; i < HIDDEN; i++) {

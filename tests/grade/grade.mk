@@ -59,15 +59,15 @@ endef
 $(foreach c,$(exercise_chapters),$(eval $(call exercise_rules,$(c))))
 
 # ---- wrong answers, for the tests: build/grade/wrong/NAME ---------------------------------------------------
-# wrong.txt as words, name:file; and each exercise as the learner gets it.
-wrong_table := tests/grade/wrong.txt
-wrong_rows := $(shell awk '/^mutant/ { name = $$2 } /^file/ { print name ":" $$2 }' $(wrong_table))
+# wrong.txt, which is not handed out, as words, name:file; and each exercise as the learner gets it.
+wrong_table := $(wildcard tests/grade/wrong.txt)
+wrong_rows := $(if $(wrong_table),$(shell awk '/^mutant/ { name = $$2 } /^file/ { print name ":" $$2 }' $(wrong_table)))
 define wrong_rules
 wrong_modules += $(call exercise_modules,$(3),$(BUILD)/grade/wrong/$(1))
 $(BUILD)/grade/wrong/$(1)/$(notdir $(2)): $(2) $(wrong_table) tests/mutants/mutate.awk
 	@mkdir -p $$(@D)
 	@awk -v name=$(1) -f tests/mutants/mutate.awk $(wrong_table) $(2) > $$@
-$(call exercise_modules_rules,$(3),$(BUILD)/grade/wrong/$(1),-w)
+$(call exercise_modules_rules,$(3),$(BUILD)/grade/wrong/$(1),$(if $(filter %-answer,$(1)),,-w))
 endef
 $(foreach w,$(wrong_rows),$(eval $(call wrong_rules,$(call mutant_field,$(w),1),$(call mutant_field,$(w),2),$(call mutant_chapter,$(w)))))
 
@@ -80,5 +80,31 @@ $(call exercise_modules_rules,$(1),$(BUILD)/grade/wrong/$(call plain_number,$(1)
 endef
 $(foreach c,$(exercise_chapters),$(eval $(call stub_rules,$(c))))
 
-.PHONY: wrong-answers
+.PHONY: wrong-answers exercises
+exercises: $(foreach w,$(wrong_modules),$(if $(findstring -stub/,$(w))$(findstring -answer/,$(w)),$(w))) ## builds each exercise, as it is handed out and answered
 wrong-answers: $(grader) $(BUILD)/host/$(first_number).so $(BUILD)/emulator/$(first_number).so $(wrong_modules) ## builds the wrong answers to the exercises
+
+.PHONY: handout
+handout: ## a copy of the tree without the answers to the exercises, for teachers
+	@sh tests/grade/handout.sh $(BUILD)
+
+# ---- make breakN: a chapter with one of its mutants -----------------------------------------------------------
+# Each is also built for the device that the mutants' own test does not need; the two share the changed file.
+break_chapters := $(foreach c,$(CHAPTERS),$(if $(wildcard chapters/$(c)/bugs.txt),$(c)))
+break_targets := $(foreach c,$(break_chapters),break$(call plain_number,$(c)))
+bug_mutants := $(if $(break_chapters),$(shell awk '/^mutant/ { print $$2 }' $(foreach c,$(break_chapters),chapters/$(c)/bugs.txt)))
+tested_modules := $(mutant_modules)
+define bug_module
+$(call mutant_module,$(1),$(2),$(3),$(4),$(call number,$(4)),cu)
+$(BUILD)/mutants/$(1)/$(3)/$(call number,$(4)).so: | $(BUILD)/mutants/$(1)/$(if $(filter check,$(3)),emulator,check)/$(call number,$(4)).so
+endef
+bug_row = $(call bug_module,$(call mutant_field,$(1),1),$(call mutant_field,$(1),2),$(if $(filter check,$(call mutant_field,$(1),3)),emulator,check),$(call mutant_chapter,$(1)))
+$(foreach b,$(bug_mutants),$(foreach m,$(filter $(b):%,$(mutant_rows)),$(if $(filter host,$(call mutant_field,$(m),3)),,$(eval $(call bug_row,$(m))))))
+mutant_modules := $(tested_modules)
+
+define break_rules
+.PHONY: break$(call plain_number,$(1))
+break$(call plain_number,$(1)): $(grader) $(BUILD)/host/$(first_number).so
+	@MAKE='$$(MAKE)' sh tests/grade/break.sh $(call plain_number,$(1)) $(BUILD) $(1) '$(BUG)'
+endef
+$(foreach c,$(break_chapters),$(eval $(call break_rules,$(c))))

@@ -25,12 +25,12 @@ typedef struct mistake {
 
 typedef struct exercise exercise;
 struct exercise {
-    int number; // of its chapter
-    const char *title, *device;
-    int br, bc;              // queries and keys a tile, to name places; 0: not in tiles
-    int counts_naive;        // 1: the answer is a formula
-    int causal;              // 1: its cases have the causal mask
-    const mistake *mistakes; // hint NULL at the end
+    int number;                 // of its chapter
+    const char *title, *device; // device NULL: no exercise, a chapter with a bug
+    int br, bc;                 // queries and keys a tile, to name places; 0: not in tiles
+    int counts_naive;           // 1: the answer is a formula
+    int causal;                 // 1: its cases have the causal mask
+    const mistake *mistakes;    // hint NULL at the end
     // Fills the results of *out that are there.
     void (*imitate)(const exercise *, const attn_trial *, int mistake, imitation *out);
     const char
@@ -79,6 +79,11 @@ const mistake *recognise(const exercise *e, const grade_case *cases, int count);
 // which tensor is wrong, and returns the hint, or NULL.
 attn_status count_naive(const attn_loaded_stage *naive, const attn_stage *formula, grade_case *c);
 const char *recognise_bytes(const attn_stage *formula, grade_case *cases, int count);
+
+// The stages of a chapter that has a bug planted: prints what fails, by how much, and where. *caught: whether
+// anything did. now [size]: what is being tried.
+attn_status meet_bug(int number, const attn_modules *project, const attn_modules *broken, char *now,
+                     size_t size, int *caught);
 
 // Writes the cases as a JUnit file. `broken` when not NULL: why there are no more of them.
 attn_status write_junit(const char *path, const exercise *e, const grade_case *cases, int count,

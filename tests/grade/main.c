@@ -1,6 +1,7 @@
 // main.c -- build/grader: grades one answer, in a process of its own, with a limit of time and memory.
 //
 //   build/grader N MODULES [--seed S] [--junit FILE] [--seconds S] [--megabytes M]
+//   build/grader N MODULES --bug 1 [--seconds S]         a chapter with a bug: bug.c; 0 it was seen, 1 not
 //
 // MODULES is the folder with the answer's modules, emulator/0N.so and check/0N.so, or host/0N.so; the
 // project's own are in the program's folder. Exit status: 0 passed; 1 wrong; 2 refused, nothing was graded;
@@ -24,6 +25,7 @@ typedef struct options {
     const exercise *e;
     const char *modules, *junit;
     uint64_t seed;
+    int number, bug;
     long seconds, megabytes;
 } options;
 
@@ -71,6 +73,7 @@ static attn_status find_races(const grade_case *cases, int count) {
         const int64_t size = p->q_len * p->kv_len;
         attn_run run;
         attn_inputs inputs = cases[i].trial.inputs;
+        if (!checked.stage[0].stage->backward) inputs.d_o = NULL;
         if (size < LEAST || size > MOST || (p->heads == 1 && p->q_len < 65)) continue;
         snprintf(at->now, sizeof at->now, "%.150s, in the check build", cases[i].name);
         ATTN_TRY(attn_run_stage(&checked.stage[0], p, &inputs, 1, &run));
@@ -146,6 +149,20 @@ static int grade(const options *o) {
     return result;
 }
 
+static int show_bug(const options *o) {
+    int caught = 0;
+    attn_status status = attn_modules_load("host", &project);
+    if (setenv("ATTENTION_MODULES", o->modules, 1) != 0) return refuse("no environment");
+    static const char *const devices[] = {"host", "emulator", "check"};
+    for (int i = 0; i < 3 && status.code == ATTN_OK; i++)
+        status = attn_modules_load(devices[i], &answer);
+    if (status.code == ATTN_OK && answer.stage_count == 0)
+        status = attn_error(ATTN_IO, "there is no broken chapter in %s", o->modules);
+    if (status.code == ATTN_OK)
+        status = meet_bug(o->number, &project, &answer, at->now, sizeof at->now, &caught);
+    return status.code != ATTN_OK ? refuse(status.text) : caught ? PASSED : WRONG;
+}
+
 // ---- limits --------------------------------------------------------------------------------------------
 static int broken(const options *o, const char *why) {
     char text[500];
@@ -202,7 +219,7 @@ static int limited(const options *o) {
     const pid_t child = fork();
     if (child < 0) return refuse("no process could be started");
     if (child > 0) return watch(o, child);
-    const int result = grade(o);
+    const int result = o->bug ? show_bug(o) : grade(o);
     fflush(stdout);
     _exit(result);
 }
@@ -215,10 +232,11 @@ static int number(const char *text, long least, long *value) {
 }
 
 int main(int argc, char **argv) {
-    options o = {NULL, NULL, NULL, 1, 120, 2048};
+    options o = {.seed = 1, .seconds = 120, .megabytes = 2048};
     long n = 0;
     if (argc < 3 || !number(argv[1], 1, &n)) return refuse("usage: grader N MODULES [options]");
-    o.e = exercise_of((int)n);
+    o.number = (int)n;
+    o.e = exercise_of(o.number);
     o.modules = argv[2];
     if (!o.e) return refuse("there is no exercise of that number");
     for (int i = 3; i < argc; i += 2) {
@@ -230,6 +248,8 @@ int main(int argc, char **argv) {
             return refuse("an option without a number; --seed, --seconds, --megabytes have one");
         else if (strcmp(argv[i], "--seed") == 0)
             o.seed = (uint64_t)got;
+        else if (strcmp(argv[i], "--bug") == 0)
+            o.bug = 1;
         else if (strcmp(argv[i], "--seconds") == 0)
             o.seconds = got;
         else if (strcmp(argv[i], "--megabytes") == 0)

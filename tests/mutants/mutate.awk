@@ -4,7 +4,7 @@
 #
 # The text to replace must stand in the file, and only once: after the text of `after`, if there is one.
 function complain(text) {
-    print "mutant " name ": " text ": tests/mutants/mutants.txt is stale" > "/dev/stderr"
+    print "mutant " name ": " text ": " ARGV[1] " is stale" > "/dev/stderr"
     failed = 1
     exit 1
 }

@@ -43,6 +43,7 @@ __global__ void gradients(const float *q, const float *k, const float *v, const 
     const bool exists = first_key + t < shape.kv_len;
     q += head * shape.q_len * d, d_o += head * shape.q_len * d, dq += head * shape.q_len * d;
     m += head * shape.q_len, lse += head * shape.q_len, row_sum += head * shape.q_len;
+    (void)m, (void)lse; // one of them will not be needed
     k += head * shape.kv_len * d, v += head * shape.kv_len * d;
     dk += (head * shape.kv_len + first_key + t) * d,
         dv += (head * shape.kv_len + first_key + t) * d;
