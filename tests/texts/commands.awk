@@ -10,12 +10,11 @@
 #   run      it runs, smaller where it would take long, and ends with exit status STATUS, mostly 0
 #   parse    it is only looked at: its make target, its knobs or its subcommand exist
 #   ci       it is a step of .ci/run, and need not run twice
-#   soon     it is to come, and nothing is asked of it yet
 
 BEGIN { start = "^([A-Z_]+=[^ ]+ )*(make|build/attention|build/tests)( |$)" }
 
 FILENAME ~ /commands\.txt$/ {
-    if ($0 !~ /^(limit|set|ends|parse|ci|soon) /) next
+    if ($0 !~ /^(limit|set|ends|parse|ci) /) next
     split($0, field, /   */) # fields are apart by two blanks or more
     rules++
     rule[rules] = field[1]
