@@ -120,7 +120,7 @@ static double cell(const char *heading, const char *name, int column) {
     const char *at = strstr(got.out, heading);
     ck_assert_msg(at != NULL, "no %s in\n%s", heading, got.out);
     ck_assert_msg((at = strstr(at, name)) != NULL, "no row %s in\n%s", name, got.out);
-    char line[300], *rest = line, *field = NULL;
+    char line[300], *rest = line, *field = line;
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
     rest += strlen(name);
     for (int c = 0; c <= column; c++) {

@@ -71,7 +71,8 @@ START_TEST(a_stale_table_is_found) {
         {"recorded/h200-peers.csv", "README.md: the table recorded-stages|q-outer-peers"},
         {"recorded/h200-short.csv", "q-outer-short"},
         {"recorded/h200-slices.csv", "kv-split-slices"},
-        {"recorded/copy-h200.csv", "notes/theory.md: the table roofline|naive-kernels|decode-rates"},
+        {"recorded/copy-h200.csv",
+         "notes/theory.md: the table roofline|naive-kernels|decode-rates"},
         {"data/l2-model.csv", "kv-outer-orders"},
     };
     const temporary_folder folder = copy_of_plots();

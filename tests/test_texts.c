@@ -82,13 +82,13 @@ START_TEST(commands_run_in_a_copy) {
     run_command("sh", "tests/texts/commands.sh", folder.path, NULL);
     const int written = access(in_folder(&folder, "written"), F_OK) == 0;
     remove_temporary_folder(&folder);
-    expect(
-        0,
-        " s  make good\n|X=1 make good\n|make good && echo done\n|as  EMULATED_GPU=A100 make chapter3 "
-        "N=256|"
-        "make chapter3 N=9\n|not run: make ncu|it needs a GPU|not run: make chapterN|"
-        "6 commands ran, 2 were only looked at",
-        "");
+    expect(0,
+           " s  make good\n|X=1 make good\n|make good && echo done\n|as  EMULATED_GPU=A100 make "
+           "chapter3 "
+           "N=256|"
+           "make chapter3 N=9\n|not run: make ncu|it needs a GPU|not run: make chapterN|"
+           "6 commands ran, 2 were only looked at",
+           "");
     ck_assert_msg(!written, "what a command wrote is in the folder itself");
 }
 END_TEST

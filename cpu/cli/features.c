@@ -165,6 +165,13 @@ static void print_tables(const measured_rows *m) {
             printf("    %s: not run: %s\n", m->row[i].feature.name, m->row[i].status.text);
 }
 
+static void add_number(int known, const char *format, double value) {
+    if (known)
+        attn_table_cell(&table, format, value);
+    else
+        attn_table_cell(&table, "%s", "");
+}
+
 static void add_csv_row(const measured_rows *m, const measured_row *row, attn_pass pass) {
     const attn_stage *stage = m->stage->stage;
     const attn_problem *p = &row->feature.problem;
@@ -178,12 +185,12 @@ static void add_csv_row(const measured_rows *m, const measured_row *row, attn_pa
     attn_table_cell(&table, "%s", m->stage->module->device->kind);
     attn_table_cell(&table, "%s", pass == ATTN_FORWARD ? "forward" : "backward");
     for (int s = 0; s < 6; s++) attn_table_cell(&table, "%lld", (long long)sizes[s]);
-    attn_table_cell(&table, worst ? "%.6e" : "", worst ? worst->worst : 0);
-    attn_table_cell(&table, worst ? "%.6e" : "", worst ? worst->allowed : 0);
+    add_number(worst != NULL, "%.6e", worst ? worst->worst : 0);
+    add_number(worst != NULL, "%.6e", worst ? worst->allowed : 0);
     attn_table_cell(&table, "%.0f", stage->flops(p, pass));
     attn_table_cell(&table, "%llu", (unsigned long long)total.read);
     attn_table_cell(&table, "%llu", (unsigned long long)total.written);
-    attn_table_cell(&table, m->timed ? "%.6f" : "", m->timed ? 1e3 * row->median[pass] : 0);
+    add_number(m->timed, "%.6f", 1e3 * row->median[pass]);
     attn_table_cell(&table, "%s", row->feature.knobs); // last, for it may have commas
 }
 
