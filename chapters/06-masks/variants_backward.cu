@@ -34,13 +34,12 @@ __device__ __forceinline__ void add_dq(float *dq, const float (&part)[8][shape::
     const int pitch = (int)sizes.stride.q.row;
     float *row = dq + (size_t)first_row * pitch;
 #pragma unroll
-    for (int i = 0; i < 8; i++, row += pitch) {
-        if (first_row + i >= rows) break;
+    for (int i = 0; i < 8; i++, row += pitch)
+        if (first_row + i < rows)
 #pragma unroll
-        for (int c = 0; c < shape::ROW_COLUMNS; c += 4)
-            backward_add4(row, first_column + c / 4 * 32, sizes.d, sizes.scale, &part[i][c],
-                          sizes.vectors);
-    }
+            for (int c = 0; c < shape::ROW_COLUMNS; c += 4)
+                backward_add4(row, first_column + c / 4 * 32, sizes.d, sizes.scale, &part[i][c],
+                              sizes.vectors);
 }
 
 // s, Q_i K_j^T, becomes P, without dropout. Where nothing is seen it may be anything.
