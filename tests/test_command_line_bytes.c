@@ -53,7 +53,8 @@ START_TEST(tiles_are_compared) {
 }
 END_TEST
 
-// Refused before anything runs, and with advice only where there is a choice.
+// Refused before anything runs, and with advice only where there is a choice. A chapter of which no stage
+// fits falls back to one that does, says so, and is no proof of its own.
 START_TEST(what_does_not_fit_the_gpu_is_refused) {
     static const char *const fixed[] = {"q-outer",  "kv-outer",         "kv-grid",
                                         "kv-split", "recompute-atomic", "masked"};
@@ -71,6 +72,8 @@ START_TEST(what_does_not_fit_the_gpu_is_refused) {
         NULL);
     expect(0, "", "");
     run("chapter", "4", "--n", "64", "--device", "emulator", NULL);
+    expect(1, "falls back to naive|kv-outer: not run|kv-split: not run|FAIL  0 of", "");
+    run("chapter", "4", "--n", "64", "--device", "emulator", "--no-fallback", NULL);
     expect(2, "", "kv-outer needs");
     ck_assert_ptr_null(strstr(got.err, "FAIL"));
     setenv("EMULATED_GPU", "L4", 1); // 99 KB

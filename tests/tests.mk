@@ -42,15 +42,16 @@ mutant_rows := $(shell awk '/^mutant/ { name = $$2 } /^file/ { file = $$2 } /^ca
 
 mutant_prefix = $(if $(filter host,$(1)),$(BUILD)/obj,$(BUILD)/obj/$(1))
 mutant_host = $(CC) $(CPPFLAGS) $(C_FLAGS)
-mutant_emulator = $(CXX) $(CPPFLAGS) $(CU_FLAGS)
+mutant_emulator = $(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1
 mutant_check = sh gpu/emulator/check_cxx.sh $(CXX) $(CPPFLAGS) $(CU_FLAGS) -O1
 mutant_runtime_emulator = $(call objects,$(runtime_sources))
 mutant_runtime_check = $(call objects,$(check_sources))
 
 # $(1): name, $(2): file, $(3): device, $(4): the chapter's folder, $(5): its number, $(6): c or cu.
-# The changed file lies in a folder of its own that is searched before the project's. Compiled anew is what
-# includes it; all other objects are the real module's, which must therefore be there first. Where the text to change is not found, no
-# module is made, and the mutant's test fails: the other tests still run.
+# The changed file lies in a folder of its own that is searched before the project's. What includes it is
+# compiled anew, quickly and without what debuggers need; all other objects are the real module's, which must therefore be
+# there first, and whose .d files tell who includes what. Where the text to change is not found, no module is
+# made, and the mutant's test fails: the other tests still run.
 define mutant_module
 mutant_modules += $(BUILD)/mutants/$(1)/$(3)/$(5).so
 $(BUILD)/mutants/$(1)/$(3)/$(5).so: $(wildcard chapters/$(4)/*.*) $(mutant_table) tests/mutants/mutate.awk $(BUILD)/$(3)/$(5).so
@@ -59,17 +60,16 @@ $(BUILD)/mutants/$(1)/$(3)/$(5).so: $(wildcard chapters/$(4)/*.*) $(mutant_table
 	@rm -f $$@ $(BUILD)/mutants/$(1)/$(3)/*.o
 	$(quiet)awk -v name=$(1) -f tests/mutants/mutate.awk $(mutant_table) $(2) > $(BUILD)/mutants/$(1)/$(2) || exit 0; \
 	objects=; for source in $(wildcard chapters/$(4)/*.$(6)); do \
-	    object=$(call mutant_prefix,$(3))/$$$$source.o; \
-	    if grep -qF $(2) $$$${object%.o}.d; then \
-	        changed=$(BUILD)/mutants/$(1)/$$$$source; \
-	        [ -f $$$$changed ] || changed=$$$$source; \
-	        object=$(BUILD)/mutants/$(1)/$(3)/$$$$(basename $$$$source).o; \
-	        $(subst -I.,-I$(BUILD)/mutants/$(1) -I.,$(mutant_$(3))) -Wno-all -Wno-extra -c $$$$changed -o $$$$object || exit 1; \
-	    fi; \
+	    real=$(call mutant_prefix,$(3))/$$$$source; \
+	    grep -q ' $(2)\( \|$$$$\)' $$$$real.d || { objects="$$$$objects $$$$real.o"; continue; }; \
+	    changed=$(BUILD)/mutants/$(1)/$$$$source; \
+	    object=$(BUILD)/mutants/$(1)/$(3)/$$$$(basename $$$$source).o; \
+	    [ -f $$$$changed ] || changed=$$$$source; \
+	    $(subst -I.,-I$(BUILD)/mutants/$(1) -I.,$(mutant_$(3))) -g0 -Wno-all -Wno-extra -c $$$$changed -o $$$$object || exit 1; \
 	    objects="$$$$objects $$$$object"; \
 	done; \
-	$(if $(filter host,$(3)),$(CC) $(C_FLAGS),$(CXX) $(OPENMP) $(SAN)) $(MODULE) $$$$objects \
-	    $(mutant_runtime_$(3)) $(library) -o $$@ $(LIBS)
+	$(if $(filter host,$(3)),$(CC) $(C_FLAGS),$(CXX) $(OPENMP) $(SAN)) $(MODULE) \
+	    $$$$objects $(mutant_runtime_$(3)) $(library) -o $$@ $(LIBS)
 endef
 mutant_field = $(word $(2),$(subst :, ,$(1)))
 mutant_chapter = $(word 2,$(subst /, ,$(call mutant_field,$(1),2)))

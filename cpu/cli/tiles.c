@@ -43,7 +43,7 @@ static void name_gpus(const attn_device *device, uint64_t shared_bytes, char *te
     else if (!with[0])
         snprintf(text, size, "none");
     else if (lacking <= 2)
-        snprintf(text, size, "all but%s", without);
+        snprintf(text, size, "all but%.*s", (int)(size - sizeof "all but"), without);
     else
         snprintf(text, size, "%s", with + 1);
 }
