@@ -77,7 +77,7 @@ START_TEST(commands_run_in_a_copy) {
     const temporary_folder folder = small_project(
         "Type `make good`, or `X=1 make\ngood`, not make bad; `make ncu`, `make chapterN`.\n\n"
         "    make good          # as above\n    make bad          # refuses, status 2\n    "
-        "EMULATED_GPU=A100 make chapter3 N=2048\n\n"
+        "EMULATED_GPU=A100 make chapter3 N=2048\n    EMULATED_GPU=A100 make chapter3 N=4096\n\n"
         "```\n$ make good && echo done\n```\n");
     run_command("sh", "tests/texts/commands.sh", folder.path, NULL);
     const int written = access(in_folder(&folder, "written"), F_OK) == 0;
@@ -87,7 +87,7 @@ START_TEST(commands_run_in_a_copy) {
            "chapter3 "
            "N=256|"
            "make chapter3 N=9\n|not run: make ncu|it needs a GPU|not run: make chapterN|"
-           "6 commands ran, 2 were only looked at",
+           "7 commands ran, 2 were only looked at",
            "");
     ck_assert_msg(!written, "what a command wrote is in the folder itself");
 }
