@@ -75,8 +75,10 @@ typedef struct case_text {
 static attn_status parse_real(case_text *t, enum key key, const char *text) {
     char *end;
     t->real[key] = strtof(text, &end);
-    if (end == text || *end != 0 || !isfinite(t->real[key]))
-        return attn_error(ATTN_BAD_INPUT, "%s:%d: %s is '%.40s', but must be a finite number",
+    const int lost = t->real[key] == 0 && strtod(text, NULL) != 0; // to a float
+    if (end == text || *end != 0 || !isfinite(t->real[key]) || lost)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s:%d: %s is '%.40s', but must be a finite number that a float can hold",
                           t->path, t->line, key_names[key], text);
     return attn_ok();
 }

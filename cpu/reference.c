@@ -78,8 +78,8 @@ static query query_of(const attn_problem *p, const attn_inputs *in, int64_t row)
 static int sees(const attn_problem *problem, const query *at, int64_t j) {
     const int64_t own = at->own;
     if (problem->causal != ATTN_CAUSAL_OFF && j > own) return 0;
-    if (problem->window_left != 0 && j <= own - problem->window_left) return 0;
-    if (problem->window_right != 0 && j >= own + problem->window_right) return 0;
+    if (problem->window_left != 0 && own - j >= problem->window_left) return 0;
+    if (problem->window_right != 0 && j - own >= problem->window_right) return 0;
     return at->mask == NULL || at->mask[j] != 0;
 }
 

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(shape::THREADS, 1)
         tile_scores<D, D>(s, q_tile + tile_at<D>(mine.row), k_tile + tile_at<D>(mine.first_key));
         scale_step(s, sizes.scale);
         score_steps_apply(s, steps, band, my_query, my_key, in_band);
-        backward_weights(s, lse_tile + mine.row, 1, whatever);
+        stepped_weights(s, lse_tile + mine.row);
         tile_clear(dp);
         tile_scores<D, D>(dp, do_tile + tile_at<D>(mine.row), v_tile + tile_at<D>(mine.first_key));
         if (steps.drops)

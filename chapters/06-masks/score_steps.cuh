@@ -48,6 +48,8 @@ __device__ __forceinline__ bool score_steps_any(const score_steps &steps) {
 }
 
 // ---- scores ----
+constexpr float LARGEST_SCORE = 2.3e38f; // FLT_MAX / log2(e), and a little less
+
 // x becomes t.
 template <int C> __device__ __forceinline__ void softcap_step(float (&s)[8][C], float softcap) {
     const float inverse = 1 / softcap;
@@ -56,7 +58,8 @@ template <int C> __device__ __forceinline__ void softcap_step(float (&s)[8][C], 
 #pragma unroll
         for (int j = 0; j < C; j++) s[i][j] = softcap * tanhf(s[i][j] * inverse);
 }
-// Where the band hides a pair its bias is not read: it is masked anyway.
+// Where the band hides a pair its bias is not read: it is masked anyway. What is beyond LARGEST_SCORE and no
+// infinity stops there, for the softmax multiplies it by log2(e); some write -FLT_MAX where they mean a mask.
 //   query, key   of s[0][0]; whole: the band hides no pair of the tile
 template <int C>
 __device__ __forceinline__ void bias_step(float (&s)[8][C], const score_steps &steps,
@@ -66,7 +69,11 @@ __device__ __forceinline__ void bias_step(float (&s)[8][C], const score_steps &s
         const float *row = steps.bias + (size_t)(query + i) * steps.pitch + key;
 #pragma unroll
         for (int j = 0; j < C; j++)
-            if (whole || band_sees(band, query + i, key + j)) s[i][j] += hbm_load(&row[j]);
+            if (whole || band_sees(band, query + i, key + j)) {
+                const float sum = s[i][j] + hbm_load(&row[j]);
+                const bool beyond = fabsf(sum) > LARGEST_SCORE && fabsf(sum) < INFINITY;
+                s[i][j] = beyond ? copysignf(LARGEST_SCORE, sum) : sum;
+            }
     }
 }
 
@@ -92,6 +99,19 @@ template <int C> __device__ __forceinline__ void scale_step(float (&s)[8][C], fl
     for (int i = 0; i < 8; i++)
 #pragma unroll
         for (int j = 0; j < C; j++) s[i][j] *= scale;
+}
+
+// s, true scores, becomes P = e^(S - L), as backward_weights has it, but with the difference taken first:
+// large scores, a bias of -1e9 and the like, would lose it in the product's rounding.
+template <int C>
+__device__ __forceinline__ void stepped_weights(float (&s)[8][C], const float *lse) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int j = 0; j < C; j++) {
+            const float exponent = (s[i][j] - lse[i]) * TILE_LOG2_E;
+            s[i][j] = tile_exp2(exponent > 0 ? 0 : exponent);
+        }
 }
 
 // ---- masks ----

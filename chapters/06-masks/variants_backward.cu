@@ -42,17 +42,19 @@ __device__ __forceinline__ void add_dq(float *dq, const float (&part)[8][shape::
                               sizes.vectors);
 }
 
-// s, Q_i K_j^T, becomes P, without dropout. Where nothing is seen it may be anything.
+// s, Q_i K_j^T, becomes P, without dropout. Where nothing is seen it may be anything. A bias or a softcap
+// may make scores so large that S and L have no bit behind the point: then their difference is taken first.
 template <int C>
 __device__ __forceinline__ void weights_of(float (&s)[8][C], const score_steps &steps, float scale,
                                            const float *lse, attn_band band, int query, int key,
                                            bool in_band) {
-    const backward_extent whatever = {true, 0, 0}; // what does not exist is masked, too
     if (score_steps_any(steps)) {
         scale_step(s, scale);
         score_steps_apply(s, steps, band, query, key, in_band);
-        scale = 1;
+        stepped_weights(s, lse);
+        return;
     }
+    const backward_extent whatever = {true, 0, 0}; // what does not exist is masked, too
     backward_weights(s, lse, scale, whatever);
 }
 

@@ -47,6 +47,10 @@ attn_status variants_supports(const attn_problem *p) {
         return attn_error(ATTN_UNSUPPORTED,
                           "variants: softcap is %g; below 1e-37 its inverse is no number",
                           (double)p->softcap);
+    if (p->softcap > 2e38f)
+        return attn_error(ATTN_UNSUPPORTED,
+                          "variants: softcap is %g; above 2e38 a score times log2(e) is no number",
+                          (double)p->softcap);
     const backward_plan bias = bias_gradient_plan(p);
     return p->bias_gradient
                ? blocks_fit((uint64_t)(p->bias_batch * p->bias_heads),

@@ -79,11 +79,11 @@ static attn_status check_case(const attn_options *o, const attn_case *loaded, ta
     const attn_inputs inputs = attn_case_inputs(loaded);
     attn_trial trial;
     const int all = strcmp(o->operand, "all") == 0;
-    if (!loaded->o && !loaded->lse && !loaded->dq && !loaded->dk && !loaded->dv)
-        return attn_error(
-            ATTN_BAD_INPUT,
-            "%s holds nothing to compare with: no o.npy, lse.npy, dq.npy, dk.npy or dv.npy",
-            o->case_folder);
+    if (!loaded->o && !loaded->lse && !loaded->dq && !loaded->dk && !loaded->dv && !loaded->dbias)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%s holds nothing to compare with: no o.npy, lse.npy, dq.npy, dk.npy, "
+                          "dv.npy or dbias.npy",
+                          o->case_folder);
     ATTN_TRY(attn_load_devices(o->device, &modules));
     if (!all && !attn_find_stage(&modules, o->operand, o->device))
         return attn_error(ATTN_BAD_INPUT, "there is no stage '%s'%s%s; attention list has them all",

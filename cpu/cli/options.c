@@ -166,6 +166,8 @@ static attn_status parse_real(const char *name, const char *text, float *out) {
     const float value = strtof(text, &end);
     if (end == text || *end != 0)
         return attn_error(ATTN_BAD_INPUT, "%s is '%s'; it must be a number", name, text);
+    if (value == 0 && strtod(text, NULL) != 0)
+        return attn_error(ATTN_BAD_INPUT, "%s is %s, which a float cannot tell from 0", name, text);
     *out = value; // NaN and infinity are refused where the problem is checked
     return attn_ok();
 }

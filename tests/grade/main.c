@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +35,7 @@ typedef struct options {
 // What the grading process is at, for the one that waits for it.
 typedef struct progress {
     char now[200];
+    int done; // the grader came to its own end, and was not ended by the answer
 } progress;
 static progress *at;
 
@@ -193,7 +197,10 @@ static int watch(const options *o, pid_t child) {
     for (;;) {
         int status = 0;
         const pid_t ended = waitpid(child, &status, WNOHANG);
-        if (ended == child && WIFEXITED(status)) return WEXITSTATUS(status);
+        if (ended == child) kill(-child, SIGKILL); // what it has started
+        if (ended == child && WIFEXITED(status) && at->done) return WEXITSTATUS(status);
+        if (ended == child && WIFEXITED(status))
+            return broken(o, "ended the grader: an answer must return, not exit");
         if (ended < 0 && errno != EINTR) return refuse("the grading process is lost");
         if (ended == child) {
             snprintf(why, sizeof why, "ended by signal %d (%s): an index out of bounds?",
@@ -202,7 +209,7 @@ static int watch(const options *o, pid_t child) {
         }
         const int late = time(NULL) > end, large = resident_megabytes(child) > o->megabytes;
         if (late || large) {
-            kill(child, SIGKILL);
+            kill(-child, SIGKILL); // with all that it has started
             waitpid(child, &status, 0);
             snprintf(why, sizeof why,
                      late ? "not done after %ld seconds: a loop that never ends?"
@@ -218,9 +225,17 @@ static int limited(const options *o) {
     fflush(stdout);
     const pid_t child = fork();
     if (child < 0) return refuse("no process could be started");
-    if (child > 0) return watch(o, child);
+    if (child > 0) {
+        setpgid(child, child); // in both, so that it is done, whoever comes first
+        return watch(o, child);
+    }
+    setpgid(0, 0);
+#if defined(__linux__)
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // Ctrl-C reaches the parent alone
+#endif
     const int result = o->bug ? show_bug(o) : grade(o);
     fflush(stdout);
+    at->done = 1;
     _exit(result);
 }
 
@@ -245,7 +260,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--junit") == 0)
             o.junit = value;
         else if (!number(value, 0, &got))
-            return refuse("an option without a number; --seed, --seconds, --megabytes have one");
+            return refuse("SEED= and the limits are whole numbers, 0 or more");
         else if (strcmp(argv[i], "--seed") == 0)
             o.seed = (uint64_t)got;
         else if (strcmp(argv[i], "--bug") == 0)
