@@ -209,19 +209,28 @@ fallbacks = $(if $(strip $(foreach k,$(fallback_knobs),$($(k)))),$(filter-out $(
 first_number := $(firstword $(chapter_numbers))
 
 .PHONY: help deps doctor chapters $(chapter_targets) build check cuda test test-quick bench format format-check static-check tables traffic features ncu record peers clean
+# What a learner types comes first, in this order; then whatever else has a comment after ##.
+learners_targets := deps doctor chapters scenarios features traffic tiles plots
+documented := cat Makefile tests/tests.mk tests/grade/grade.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*\#\#' | sed -e 's/:[^\#]*\#\#/\#\#/'
+learners_pattern := ^($(subst $() ,|,$(strip $(learners_targets))))\#\#
+two_columns := awk -F'\#\# ' '{printf "  make %-14s %s\n", $$1, $$2}'
 help: ## this list
-	@cat Makefile tests/tests.mk tests/grade/grade.mk plots/plots.mk 2>/dev/null | grep -E '^[a-z0-9-]+:.*##' | sed -e 's/:[^#]*##/##/' | awk -F'## ' '{printf "  make %-14s %s\n", $$1, $$2}'
-	@printf '  make %-14s %s\n' traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)'
-	@printf '  make %-14s %s\n' diffN 'what the chapter changed in the one before: $(diff_targets)'
-	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)'
-	@printf '  make %-14s %s\n' exerciseN 'copies an exercise to where you work on it: $(exercise_targets)' \
+	@printf '%s\n' 'To learn:'
+	@printf '  make %-14s %s\n' chapterN 'builds, proves and measures one chapter: $(chapter_targets)' \
+	    traceN 'a tiny problem step by step, as the chapter computes it: $(trace_targets)' \
+	    diffN 'what the chapter changed in the one before: $(diff_targets)' \
+	    exerciseN 'copies an exercise to where you work on it: $(exercise_targets)' \
 	    gradeN 'grades it, and says what is wrong and where: WORK= another answer, JUNIT= SEED=' \
 	    breakN 'lists bugs to plant in a chapter, and shows what one does: BUG=name'
-	@printf '%s\n' '' '  Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= KIND= BR= BC=' \
-	    '  CAUSAL=1 ALIGN=top-left WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1' \
-	    '  MASK=one|each DROPOUT= LAYOUT=bnhd DEVICE=host|emulator|gpu INPUT=folder REPEAT= CSV=1 FALLBACK=0. Example: make chapter1 N=2048 CAUSAL=1' \
-    '  The GPU that the emulator stands for: EMULATED_GPU=H100 (the default), A100, T4 ...; a wrong name is told all' \
-    '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
+	@for t in $(learners_targets); do $(documented) | grep "^$$t#"; done | $(two_columns)
+	@printf '%s\n' '' 'To work on it, to test it, and to measure on a GPU:'
+	@$(documented) | grep -v -E '$(learners_pattern)' | $(two_columns)
+	@printf '%s\n' '' 'Knobs of a chapter: N= QLEN= KVLEN= BATCH= HEADS= KVHEADS= DIM= SCALE= SEED= BR= BC=' \
+	    '  KIND=normal|outliers|wide|equal|rising (random input) INPUT=folder (your own) CAUSAL=1 ALIGN=top-left' \
+	    '  WINDOW= WINDOWRIGHT= LENGTHS=100,0,28 SOFTCAP= ALIBI=1 BIAS=one|each DBIAS=1 MASK=one|each DROPOUT=' \
+	    '  LAYOUT=bnhd DEVICE=host|emulator|check|gpu REPEAT= CSV=1 FALLBACK=0. Example: make chapter1 N=2048 CAUSAL=1' \
+	    '  The GPU that the emulator stands for: EMULATED_GPU=H100 (the default), A100, T4 ...; a wrong name is told all' \
+	    '  Of the build: CC= CXX= NVCC= ARCH= BUILD=folder OPT= V=1 (whole commands)'
 
 deps: ## installs a compiler, Check and gnuplot where they are missing: make deps chapters
 	@sh cpu/setup/deps.sh

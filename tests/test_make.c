@@ -1,5 +1,6 @@
 // test_make.c -- the Makefile's knobs: a misspelled one is refused, not ignored. Nothing is built: make -n.
 // And make diffN, which is a script.
+#include "cpu/input.h"
 #include "tests/harness.h"
 #include "tests/program.h"
 #include "tests/temporary_folder.h"
@@ -62,7 +63,30 @@ END_TEST
 START_TEST(help_names_the_emulated_gpu) {
     if (!has_gnu_make()) return test_skip("make: help", "there is no GNU Make called make");
     run_command("make", "help", NULL);
-    expect(0, "make chapterN|CAUSAL=1|EMULATED_GPU=", "");
+    expect(0, "make chapterN|CAUSAL=1|EMULATED_GPU=|DEVICE=host|emulator|check|gpu", "");
+    for (int kind = 0; kind < ATTN_INPUT_KINDS; kind++)
+        ck_assert_ptr_nonnull(strstr(got.out, attn_input_name((attn_input_kind)kind)));
+}
+END_TEST
+
+// Who learns reads what is for them first; and nothing is listed twice.
+START_TEST(help_begins_with_the_learners_targets) {
+    static const char *const first[] = {"chapterN", "traceN", "diffN",  "exerciseN", "gradeN",
+                                        "breakN",   "deps",   "doctor", "scenarios", "features",
+                                        "traffic",  "plots",  NULL};
+    if (!has_gnu_make()) return test_skip("make: help", "there is no GNU Make called make");
+    run_command("make", "help", NULL);
+    expect(0, "make format |make tables ", "");
+    const char *maintainers = strstr(got.out, "\n\n");
+    ck_assert_ptr_nonnull(maintainers);
+    for (int i = 0; first[i]; i++) {
+        char target[40];
+        snprintf(target, sizeof target, "  make %s ", first[i]);
+        const char *place = strstr(got.out, target);
+        ck_assert_msg(place && place < maintainers, "%s", target);
+        ck_assert_msg(!strstr(place + 1, target), "%s is there twice", target);
+    }
+    ck_assert(strstr(got.out, "  make format ") > maintainers);
 }
 END_TEST
 
@@ -178,6 +202,7 @@ Suite *make_suite(void) {
     tcase_add_test(tests, unknown_knobs_are_refused);
     tcase_add_test(tests, known_knobs_are_taken);
     tcase_add_test(tests, help_names_the_emulated_gpu);
+    tcase_add_test(tests, help_begins_with_the_learners_targets);
     tcase_add_test(tests, what_may_fall_back_builds_the_others);
     tcase_add_test(tests, the_library_is_replaced_whole);
     suite_add_tcase(suite, tests);
