@@ -33,10 +33,11 @@ struct exercise {
     const mistake *mistakes;    // hint NULL at the end
     // Fills the results of *out that are there.
     void (*imitate)(const exercise *, const attn_trial *, int mistake, imitation *out);
-    const char
-        *race_hint; // what a finding of the check build usually comes from; NULL: none is made
-    const char *block_race_hint; // likewise, between blocks
-    const char *byte_hint;       // likewise a count above the closed form
+    // What a finding of the emulator usually comes from; NULL: it says all, or is not made.
+    const char *race_hint;       // two threads of a block, one of which writes
+    const char *block_race_hint; // likewise, of two blocks
+    const char *unwritten_hint;  // shared memory that nobody has written is read
+    const char *byte_hint;       // what a count above the closed form usually comes from
 };
 
 // In the order of chapters; NULL when there is no such number.
@@ -74,6 +75,9 @@ void describe_failure(const exercise *e, const attn_loaded_stage *row, grade_cas
 
 // The mistake that gives what the answer gave, in every case that was tried; NULL: none of the usual.
 const mistake *recognise(const exercise *e, const grade_case *cases, int count);
+
+// What a finding of the emulator or the check build usually comes from; NULL: its text says it.
+const char *hint_of_finding(const exercise *e, const char *text);
 
 // Exercise 1, whose answer is a formula. Counts naive's bytes in a case; says in the first case that fails
 // which tensor is wrong, and returns the hint, or NULL.

@@ -98,12 +98,12 @@ static void print_hint(const char *text) {
 static const char *hint_of(const options *o, grade_case *cases, int count, const grade_case *first,
                            const attn_status *races) {
     if (o->e->counts_naive) return recognise_bytes(answer.stage[0].stage, cases, count);
-    if (strstr(races->text, "device-memory race") && o->e->block_race_hint)
-        return o->e->block_race_hint;
-    if (races->code == ATTN_DEVICE) return o->e->race_hint;
+    const attn_status *finding = races->code == ATTN_DEVICE ? races : first ? &first->status : NULL;
+    const char *hint = finding ? hint_of_finding(o->e, finding->text) : NULL;
+    if (hint) return hint;
     const mistake *m = recognise(o->e, cases, count);
     if (m) return m->hint;
-    return first->asks_too_much ? o->e->byte_hint : NULL;
+    return first && first->asks_too_much ? o->e->byte_hint : NULL;
 }
 
 static int report(const options *o, const attn_loaded_stage *row, grade_case *cases, int count,
