@@ -12,7 +12,8 @@ const char *hint_of_finding(const exercise *e, const char *text) {
     if (strstr(text, "device-memory race")) return e->block_race_hint;
     if (strstr(text, "shared-memory race")) return e->race_hint;
     if (strstr(text, "barrier divergence"))
-        return "All threads of a block come to the same __syncthreads(), equally often: none stands "
+        return "All threads of a block come to the same __syncthreads(), equally often: none "
+               "stands "
                "in a branch that only some of them take.";
     if (strstr(text, "out-of-bounds"))
         return "An index lies beyond its array: that of a query, a key or a column that does not "
