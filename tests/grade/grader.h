@@ -52,12 +52,21 @@ void imitate_gradients(const exercise *, const attn_trial *, int mistake, imitat
 // ---- its cases ----
 enum { GRADE_MAX_CASES = 64 };
 
+// In the order in which mistakes are looked for.
+typedef enum grade_planted {
+    GRADE_NOTHING,
+    GRADE_NAN_IN_K,
+    GRADE_NAN_IN_V,
+    GRADE_MINUS_INFINITY,
+} grade_planted;
+
 typedef struct grade_case {
     char name[160]; // knobs of `make chapterN`, or a folder
     attn_case data;
     attn_trial trial;
     attn_proof proof;
     attn_status status; // of the run
+    grade_planted planted;
     int tried, pass;
     int asks_too_much;  // of device memory, and that is all that is wrong
     char failure[2000]; // sentences
@@ -73,7 +82,9 @@ void grade_cases_free(grade_case *cases, int count);
 // What is wrong in a case that failed, and where.
 void describe_failure(const exercise *e, const attn_loaded_stage *row, grade_case *c);
 
-// The mistake that gives what the answer gave, in every case that was tried; NULL: none of the usual.
+// The mistake that gives what the answer gave, in every case that was tried; NULL: none of the usual. Planted
+// numbers count only where the cases before them pass: most answers have no guard against them while they
+// are wrong elsewhere, and that would be two mistakes at once.
 const mistake *recognise(const exercise *e, const grade_case *cases, int count);
 
 // What a finding of the emulator or the check build usually comes from; NULL: its text says it.
