@@ -84,6 +84,7 @@ START_TEST(what_is_handed_out_fails) {
         ck_assert_msg(got.status == 1 && strstr(got.out, "FAIL"), "%s: %s%s", name, got.out,
                       got.err);
         ck_assert_msg(strstr(got.out, "the first case that fails: "), "%s: %s", name, got.out);
+        ck_assert_msg(strstr(got.out, " cases pass"), "%s: %s", name, got.out);
     }
     ck_assert_int_gt(found, 0);
 }
@@ -182,6 +183,9 @@ START_TEST(the_handout_has_no_answers_and_grades) {
 
     run_make("exercise3", tree, "V=");
     expect(0, "work/exercise3.cu|make grade3", "");
+    run_make("grade3", tree, "V=");
+    expect(2, "This is exercise 3 as it is handed out", "Error 1");
+    ck_assert_msg(!strstr(got.out, "Hint"), "%s", got.out);
     snprintf(command, sizeof command,
              "echo mine > '%s/chapters/03-tiled-q-outer/work/exercise3.cu'", tree);
     run_command("sh", "-c", command, NULL);

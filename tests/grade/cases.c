@@ -4,6 +4,7 @@
 #include "tests/grade/grader.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,24 @@ static attn_pass pass_of(const attn_stage *stage) {
     return stage->backward ? ATTN_BACKWARD : ATTN_FORWARD;
 }
 
+static const char *const planted_names[] = {
+    [GRADE_NOTHING] = "",
+    [GRADE_NAN_IN_K] = ", with NaN in the last key",
+    [GRADE_NAN_IN_V] = ", with NaN in the last key's V",
+    [GRADE_MINUS_INFINITY] = ", whose first scores are -infinity",
+};
+
+// What random input has not.
+static void plant(grade_planted what, int keys, attn_case *c) {
+    const attn_problem *p = &c->problem;
+    const int64_t d = p->head_dim, last = (p->kv_len - 1) * d;
+    if (what == GRADE_NAN_IN_K) c->k[last] = NAN;
+    if (what == GRADE_NAN_IN_V) c->v[last] = NAN;
+    if (what != GRADE_MINUS_INFINITY) return;
+    for (int64_t i = 0; i < p->q_len; i++) c->q[i * d] = 1;
+    for (int j = 0; j < keys; j++) c->k[j * d] = -INFINITY;
+}
+
 // The last case is complete but for its trial.
 static void begin_trial(builder *b, int from_file) {
     grade_case *c = &b->cases[b->count];
@@ -61,7 +80,7 @@ static int may_add(const builder *b) {
     return b->status.code == ATTN_OK && b->count < GRADE_MAX_CASES;
 }
 
-static void add_made(builder *b, const made *m, uint64_t seed) {
+static void add_planted(builder *b, const made *m, uint64_t seed, grade_planted planted) {
     if (!may_add(b)) return;
     grade_case *c = &b->cases[b->count];
     attn_problem p = attn_problem_of(m->q_len, m->kv_len, m->d);
@@ -79,9 +98,18 @@ static void add_made(builder *b, const made *m, uint64_t seed) {
     if (m->scale != 0)
         used += snprintf(c->name + used, sizeof c->name - (size_t)used, " SCALE=%g", m->scale);
     if (b->e->causal) used += snprintf(c->name + used, sizeof c->name - (size_t)used, " CAUSAL=1");
-    snprintf(c->name + used, sizeof c->name - (size_t)used, " SEED=%llu", (unsigned long long)seed);
+    used += snprintf(c->name + used, sizeof c->name - (size_t)used, " SEED=%llu",
+                     (unsigned long long)seed);
+    c->planted = planted;
+    snprintf(c->name + used, sizeof c->name - (size_t)used, "%s", planted_names[planted]);
     b->status = attn_case_random(&p, m->kind, seed, b->stage->backward != NULL, &c->data);
-    if (b->status.code == ATTN_OK) begin_trial(b, 0);
+    if (b->status.code != ATTN_OK) return;
+    plant(planted, b->e->bc, &c->data);
+    begin_trial(b, 0);
+}
+
+static void add_made(builder *b, const made *m, uint64_t seed) {
+    add_planted(b, m, seed, GRADE_NOTHING);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -124,6 +152,16 @@ static void add_hard(builder *b, uint64_t seed) {
         }
 }
 
+// Of forward passes: NaN that must be seen, and first scores of -infinity, one or a tile of them, where a
+// maximum is -infinity still. For a chapter's own masks: NaN in a V that most queries must not see.
+static void add_special(builder *b, uint64_t seed) {
+    const made m = {1, 1, 1, 20, 50 + b->e->bc, 8, ATTN_INPUT_NORMAL, 0};
+    const int forward = !b->stage->backward && b->e->device && !b->e->counts_naive;
+    if (forward) add_planted(b, &m, seed, GRADE_NAN_IN_K);
+    if (!b->e->device && b->e->causal) add_planted(b, &m, seed, GRADE_NAN_IN_V);
+    if (forward && !b->e->causal) add_planted(b, &m, seed, GRADE_MINUS_INFINITY);
+}
+
 static int pick(uint64_t seed, uint64_t which, int most) {
     uint32_t bits[4];
     attn_philox(seed, 0, which, bits);
@@ -138,6 +176,7 @@ int grade_cases(const exercise *e, const attn_modules *host, const attn_stage *s
     for (int i = 0; i < LARGE && !e->device; i++) add_made(&b, &large[i], seed);
     add_golden(&b, "tests/golden");
     add_hard(&b, seed);
+    add_special(&b, seed);
     for (uint64_t i = 0; i < HIDDEN; i++) {
         const int kv_heads = pick(seed, 8 * i, 2);
         const made m = {pick(seed, 8 * i + 1, 2),

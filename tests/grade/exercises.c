@@ -8,6 +8,13 @@
     "A barrier is missing: __syncthreads() before anyone reads what others have brought to " \
     "shared "                                                                                \
     "memory, and again before anyone brings the next tile there."
+#define UNWRITTEN                                                                               \
+    "Shared memory is read that nobody has written. Did all threads of the block load, and do " \
+    "all run as many rounds? One that returns or leaves the loop before the others no longer "  \
+    "loads for them. And is there a __syncthreads() between loading and reading?"
+#define DS_NOT_COMPLETE                                                                           \
+    "A barrier is missing: all threads must have written dS before any of them sums it over the " \
+    "keys for dQ: __syncthreads()."
 
 static const exercise exercises[] = {
     {
@@ -34,6 +41,7 @@ static const exercise exercises[] = {
         .mistakes = tile_mistakes,
         .imitate = imitate_forward,
         .race_hint = MISSING_BARRIER,
+        .unwritten_hint = UNWRITTEN,
         .byte_hint =
             "K and V are asked for once a block and tile, by all its threads together, not "
             "by each thread for itself; Q once; S and P never.",
@@ -47,6 +55,7 @@ static const exercise exercises[] = {
         .mistakes = merge_mistakes,
         .imitate = imitate_merge,
         .race_hint = MISSING_BARRIER,
+        .unwritten_hint = UNWRITTEN,
         .byte_hint = "O_s and L_s of each slice are asked for once.",
     },
     {
@@ -57,9 +66,8 @@ static const exercise exercises[] = {
         .bc = EXERCISE5_BC,
         .mistakes = gradient_mistakes,
         .imitate = imitate_gradients,
-        .race_hint =
-            "A barrier is missing: all threads must have written dS before any of them sums "
-            "it over the keys for dQ: __syncthreads().",
+        .race_hint = DS_NOT_COMPLETE,
+        .unwritten_hint = DS_NOT_COMPLETE,
         .block_race_hint =
             "dQ is not added atomically: the blocks of other keys add to the same "
             "numbers at the same time, and a load, a sum and a store lose what comes "
@@ -78,6 +86,7 @@ static const exercise exercises[] = {
         .mistakes = band_mistakes,
         .imitate = imitate_forward,
         .race_hint = MISSING_BARRIER,
+        .unwritten_hint = UNWRITTEN,
         .byte_hint =
             "Keys that no query of the block sees are read: the last key that matters is that "
             "of the block's last query, and that query exists (it is below q_len).",

@@ -12,6 +12,7 @@ enum {
     L_NOT_RESCALED,
     NOTHING_RESCALED,
     FACTOR_INVERTED,
+    FACTOR_INVERTED_AND_NAN_HIDDEN,
     FACTOR_INVERTED_BUT_FIRST,
     DIVIDED_EVERY_TIME,
     DIVIDED_EVERY_TIME_BUT_THE_LAST,
@@ -32,12 +33,32 @@ enum {
     MASKED_SCORED_0,
     REST_LOST,
     LAST_TILE_LOST,
+    FIRST_QUERY_FOR_ALL,
     EMPTY_ROW_NAN,
     EMPTY_ROW_NAN_IN_VISITED,
+    NAN_HIDDEN,
+    MINUS_INFINITY_NAN,
 };
 
 #define O   (1u << ATTN_RESULT_O)
 #define LSE (1u << ATTN_RESULT_LSE)
+
+// Infinite weights, those taken with the m before the first key, cannot be told from infinite factors.
+#define INVERTED                                                                                \
+    "a factor or a weight is infinite, and infinity times 0 is NaN. m_old is -infinity before " \
+    "the first "                                                                                \
+    "key: the factor may be inverted (it is e^(m_old - m_new), at most 1), or a weight taken "  \
+    "with the "                                                                                 \
+    "old maximum (it is e^(s - m_new))"
+#define EMPTY                                                                                  \
+    "a query that sees no key gives NaN. Its maximum stays -infinity, and (-inf) - (-inf) is " \
+    "NaN; its l is 0, and 0/0 is NaN. By definition its O is 0 and its L -infinity"
+#define HIDDEN                                                                                   \
+    "a NaN in the input is hidden: it makes l NaN, and l > 0 is false for NaN, too, so the row " \
+    "becomes 0, like one without keys. Ask whether l is 0: NaN must stay NaN"
+#define NO_SHIFT                                                                               \
+    "as long as all scores of a row are -infinity, so is its maximum, and (-inf) - (-inf) is " \
+    "NaN, for ever. Subtract 0 then, and not the maximum: e^-infinity is 0, as it should be"
 
 // The first that agrees is taken. What says nothing of L or of O leaves it alone: the answer may have made
 // either of both.
@@ -55,10 +76,7 @@ enum {
          "by alpha = e^(m_old - m_new) when it rises"},                                          \
         {FACTOR_INVERTED_BUT_FIRST, O,                                                           \
          "the factor is inverted: it is e^(m_old - m_new), at most 1"},                          \
-        {FACTOR_INVERTED, O,                                                                     \
-         "the factor may be inverted: it is e^(m_old - m_new), at most 1. e^(m_new - m_old) is " \
-         "infinite "                                                                             \
-         "for the first key, where m_old is -infinity, and infinity times 0 is NaN"},            \
+        {FACTOR_INVERTED, O, INVERTED}, {FACTOR_INVERTED_AND_NAN_HIDDEN, O, INVERTED},           \
         {DIVIDED_EVERY_TIME, O,                                                                  \
          "O is divided by l again and again; while the sum grows it stays undivided, and is "    \
          "divided "                                                                              \
@@ -70,6 +88,7 @@ enum {
         {NOT_DIVIDED, O, "O is not divided by l at the end: weights sum to l, not to 1"},        \
         {WEIGHT_OF_OLD_M, O,                                                                     \
          "the weights are e^(s - m) with the old maximum; what is added now needs the new one"}, \
+        {NAN_HIDDEN, O, HIDDEN}, {MINUS_INFINITY_NAN, O, NO_SHIFT},                              \
         {M_STARTS_AT_0, LSE,                                                                     \
          "m starts at 0: that is the maximum of nothing only if no score lies far below it. "    \
          "Where all "                                                                            \
@@ -80,7 +99,7 @@ enum {
         LSE_BINARY, LSE, "L has the binary logarithm of l; it is natural: m + logf(l)"           \
     }
 
-const mistake online_mistakes[] = {RESCALING, {0, 0, NULL}};
+const mistake online_mistakes[] = {RESCALING, {EMPTY_ROW_NAN, O, EMPTY}, {0, 0, NULL}};
 
 const mistake tile_mistakes[] = {
     {SCALE_MISSING, O, "the scores have no scale: s = scale * q . k"},
@@ -92,6 +111,7 @@ const mistake tile_mistakes[] = {
      "m and l begin anew in every tile, so what is left is the last tile's softmax; they are set "
      "once, before the first tile"},
     RESCALING,
+    {EMPTY_ROW_NAN, O, EMPTY},
     {0, 0, NULL},
 };
 
@@ -99,10 +119,6 @@ const mistake tile_mistakes[] = {
     "within the last tiles all keys are taken: a tile is visited when some query of the block " \
     "sees "                                                                                     \
     "a key of it, and each other pair in it must get the score -infinity"
-#define EMPTY                                                                                  \
-    "a query that sees no key gives NaN. Its maximum stays -infinity, and (-inf) - (-inf) is " \
-    "NaN; "                                                                                    \
-    "its l is 0, and 0/0 is NaN. By definition its O is 0 and its L -infinity"
 const mistake band_mistakes[] = {
     {TOP_LEFT, O,
      "the diagonal begins in the top left corner (j <= i); here it ends in the bottom right one: "
@@ -116,6 +132,9 @@ const mistake band_mistakes[] = {
      "the last tile is lost when it is not full: the number of tiles is rounded down; it is "
      "(end + BC - 1) / BC"},
     {LAST_TILE_LOST, O, "the last tile of keys is lost: the loop ends one tile too early"},
+    {FIRST_QUERY_FOR_ALL, O,
+     "the bound is that of the block's first query, and the later ones see more keys: it must be "
+     "that of the last query that exists"},
     {TILE_MASKED_AT_ITS_END, O, NOT_MASKED},
     {TILE_NOT_MASKED, O, NOT_MASKED},
     {MASKED_SCORED_0, O,
@@ -165,11 +184,17 @@ static int end_of_row(const softmax *x, int i) {
 static int end_of_block(const softmax *x) {
     const int br = x->e->br, bc = x->e->bc;
     int last = x->i / br * br + br - 1;
+    if (x->mistake == FIRST_QUERY_FOR_ALL) last -= br - 1;
     if (last > x->p->q_len - 1) last = (int)x->p->q_len - 1;
     const int end = end_of_row(x, last);
     if (x->mistake == REST_LOST) return end / bc * bc;
     if (x->mistake == LAST_TILE_LOST) return end > 0 ? (end - 1) / bc * bc : 0;
     return end;
+}
+
+// o / l only where l > 0.
+static int hides_nan(int mistake) {
+    return mistake == NAN_HIDDEN || mistake == FACTOR_INVERTED_AND_NAN_HIDDEN;
 }
 
 static void attend(softmax *x, double *o, double *lse) {
@@ -178,7 +203,9 @@ static void attend(softmax *x, double *o, double *lse) {
     const int seen = end_of_row(x, x->i);
     int visited = (int)x->p->kv_len, end = seen; // keys [0, visited) are there, [0, end) are taken
     if (x->p->causal) visited = end_of_block(x);
-    if (end > visited) end = visited;
+    int taken = visited;
+    if (what == FIRST_QUERY_FOR_ALL) taken = (visited + tile - 1) / tile * tile; // its rest is 0
+    if (end > taken) end = taken;
     if (what == TILE_MASKED_AT_ITS_END) end = visited;
     if (what == TILE_NOT_MASKED || what == MASKED_SCORED_0 || what == TAIL_SCORED_0)
         end = (visited + tile - 1) / tile * tile;
@@ -193,9 +220,9 @@ static void attend(softmax *x, double *o, double *lse) {
         if (what == RESET_EVERY_TILE) m = -INFINITY, l = 0;
         float m_new = m;
         for (int j = first; j < next; j++) m_new = fmaxf(m_new, (float)x->s[j]);
-        const float shift = m_new == -INFINITY ? 0 : m_new;
-        const int inverted =
-            what == FACTOR_INVERTED || (what == FACTOR_INVERTED_BUT_FIRST && m != -INFINITY);
+        const float shift = m_new == -INFINITY && what != MINUS_INFINITY_NAN ? 0 : m_new;
+        const int inverted = what == FACTOR_INVERTED || what == FACTOR_INVERTED_AND_NAN_HIDDEN ||
+                             (what == FACTOR_INVERTED_BUT_FIRST && m != -INFINITY);
         const float alpha = inverted ? expf(shift - m) : expf(m - shift);
         if (what != L_NOT_RESCALED && what != NOTHING_RESCALED) l *= alpha;
         for (int64_t c = 0; c < d && what != O_NOT_RESCALED && what != NOTHING_RESCALED; c++)
@@ -211,6 +238,7 @@ static void attend(softmax *x, double *o, double *lse) {
             for (int64_t c = 0; c < d; c++) o[c] = (float)o[c] / l;
     }
     for (int64_t c = 0; c < d && end > 0 && what != NOT_DIVIDED; c++) o[c] /= l;
+    for (int64_t c = 0; c < d && hides_nan(what) && isnan(l); c++) o[c] = 0;
     *lse = (what == LSE_WITHOUT_M ? 0 : m) + (what == LSE_BINARY ? log2(l) : log(l));
     if (end == 0 && (what == EMPTY_ROW_NAN || (what == EMPTY_ROW_NAN_IN_VISITED && visited > 0)))
         for (int64_t c = 0; c < d; c++) o[c] = NAN;

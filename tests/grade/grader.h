@@ -33,10 +33,11 @@ struct exercise {
     const mistake *mistakes;    // hint NULL at the end
     // Fills the results of *out that are there.
     void (*imitate)(const exercise *, const attn_trial *, int mistake, imitation *out);
-    const char
-        *race_hint; // what a finding of the check build usually comes from; NULL: none is made
-    const char *block_race_hint; // likewise, between blocks
-    const char *byte_hint;       // likewise a count above the closed form
+    // What a finding of the emulator usually comes from; NULL: it says all, or is not made.
+    const char *race_hint;       // two threads of a block, one of which writes
+    const char *block_race_hint; // likewise, of two blocks
+    const char *unwritten_hint;  // shared memory that nobody has written is read
+    const char *byte_hint;       // what a count above the closed form usually comes from
 };
 
 // In the order of chapters; NULL when there is no such number.
@@ -51,12 +52,21 @@ void imitate_gradients(const exercise *, const attn_trial *, int mistake, imitat
 // ---- its cases ----
 enum { GRADE_MAX_CASES = 64 };
 
+// In the order in which mistakes are looked for.
+typedef enum grade_planted {
+    GRADE_NOTHING,
+    GRADE_NAN_IN_K,
+    GRADE_NAN_IN_V,
+    GRADE_MINUS_INFINITY,
+} grade_planted;
+
 typedef struct grade_case {
     char name[160]; // knobs of `make chapterN`, or a folder
     attn_case data;
     attn_trial trial;
     attn_proof proof;
     attn_status status; // of the run
+    grade_planted planted;
     int tried, pass;
     int asks_too_much;  // of device memory, and that is all that is wrong
     char failure[2000]; // sentences
@@ -72,8 +82,13 @@ void grade_cases_free(grade_case *cases, int count);
 // What is wrong in a case that failed, and where.
 void describe_failure(const exercise *e, const attn_loaded_stage *row, grade_case *c);
 
-// The mistake that gives what the answer gave, in every case that was tried; NULL: none of the usual.
+// The mistake that gives what the answer gave, in every case that was tried; NULL: none of the usual. Planted
+// numbers count only where the cases before them pass: most answers have no guard against them while they
+// are wrong elsewhere, and that would be two mistakes at once.
 const mistake *recognise(const exercise *e, const grade_case *cases, int count);
+
+// What a finding of the emulator or the check build usually comes from; NULL: its text says it.
+const char *hint_of_finding(const exercise *e, const char *text);
 
 // Exercise 1, whose answer is a formula. Counts naive's bytes in a case; says in the first case that fails
 // which tensor is wrong, and returns the hint, or NULL.

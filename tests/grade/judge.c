@@ -53,12 +53,12 @@ static int agrees(const grade_case *c, const imitation *made, unsigned results) 
 }
 
 static int agrees_everywhere(const exercise *e, const mistake *m, const grade_case *cases,
-                             int count) {
+                             int count, grade_planted most) {
     int agreed = 1;
     for (int n = 0; n < count && agreed; n++) {
         const grade_case *c = &cases[n];
         imitation made = {{NULL}};
-        if (!c->tried || c->status.code != ATTN_OK) continue;
+        if (!c->tried || c->status.code != ATTN_OK || c->planted > most) continue;
         for (int r = 0; r < ATTN_RESULT_DBIAS; r++) {
             made.result[r] = calloc(elements(&c->trial.problem, r) + 1, sizeof(double));
             if (!made.result[r]) agreed = 0;
@@ -73,18 +73,21 @@ static int agrees_everywhere(const exercise *e, const mistake *m, const grade_ca
 }
 
 // A result that is right everywhere cannot be what the mistake is about.
-static unsigned wrong_results(const grade_case *cases, int count) {
+static unsigned wrong_results(const grade_case *cases, int count, grade_planted most) {
     unsigned wrong = 0;
     for (int n = 0; n < count; n++)
-        for (int r = 0; r < ATTN_RESULTS && cases[n].tried; r++)
+        for (int r = 0; r < ATTN_RESULTS && cases[n].tried && cases[n].planted <= most; r++)
             if (cases[n].proof.compared[r] && !cases[n].proof.comparison[r].pass) wrong |= 1u << r;
     return wrong;
 }
 
 const mistake *recognise(const exercise *e, const grade_case *cases, int count) {
-    const unsigned wrong = wrong_results(cases, count);
+    grade_planted most = GRADE_MINUS_INFINITY; // the first kind that fails
+    for (int n = 0; n < count; n++)
+        if (!cases[n].pass && cases[n].planted < most) most = cases[n].planted;
+    const unsigned wrong = wrong_results(cases, count, most);
     for (const mistake *m = e->mistakes; m->hint; m++)
-        if ((m->results & wrong) && agrees_everywhere(e, m, cases, count)) return m;
+        if ((m->results & wrong) && agrees_everywhere(e, m, cases, count, most)) return m;
     return NULL;
 }
 

@@ -1,11 +1,12 @@
 // main.c -- build/grader: grades one answer, in a process of its own, with a limit of time and memory.
 //
-//   build/grader N MODULES [--seed S] [--junit FILE] [--seconds S] [--megabytes M]
+//   build/grader N MODULES [--seed S] [--junit FILE] [--seconds S] [--megabytes M] [--untouched 1]
 //   build/grader N MODULES --bug 1 [--seconds S]         a chapter with a bug: bug.c; 0 it was seen, 1 not
 //
 // MODULES is the folder with the answer's modules, emulator/0N.so and check/0N.so, or host/0N.so; the
-// project's own are in the program's folder. Exit status: 0 passed; 1 wrong; 2 refused, nothing was graded;
-// 4 ended by a limit or a crash. (3, it does not compile, is grade.sh's.)
+// project's own are in the program's folder. --untouched 1: it is what is handed out, and gets no hints. Exit status:
+// 0 passed; 1 wrong; 2 refused, nothing was graded; 4 ended by a limit or a crash. (3, it does not compile,
+// is grade.sh's.)
 #define _GNU_SOURCE
 #include "tests/grade/grader.h"
 
@@ -28,7 +29,7 @@ typedef struct options {
     const exercise *e;
     const char *modules, *junit;
     uint64_t seed;
-    int number, bug;
+    int number, bug, untouched;
     long seconds, megabytes;
 } options;
 
@@ -102,12 +103,12 @@ static void print_hint(const char *text) {
 static const char *hint_of(const options *o, grade_case *cases, int count, const grade_case *first,
                            const attn_status *races) {
     if (o->e->counts_naive) return recognise_bytes(answer.stage[0].stage, cases, count);
-    if (strstr(races->text, "device-memory race") && o->e->block_race_hint)
-        return o->e->block_race_hint;
-    if (races->code == ATTN_DEVICE) return o->e->race_hint;
+    const attn_status *finding = races->code == ATTN_DEVICE ? races : first ? &first->status : NULL;
+    const char *hint = finding ? hint_of_finding(o->e, finding->text) : NULL;
+    if (hint) return hint;
     const mistake *m = recognise(o->e, cases, count);
     if (m) return m->hint;
-    return first->asks_too_much ? o->e->byte_hint : NULL;
+    return first && first->asks_too_much ? o->e->byte_hint : NULL;
 }
 
 static int report(const options *o, const attn_loaded_stage *row, grade_case *cases, int count,
@@ -121,14 +122,14 @@ static int report(const options *o, const attn_loaded_stage *row, grade_case *ca
         describe_failure(o->e, row, first);
     }
     const int right = !first && races->code == ATTN_OK;
-    const char *hint = right ? NULL : hint_of(o, cases, count, first, races);
+    const char *hint = right || o->untouched ? NULL : hint_of(o, cases, count, first, races);
     if (first)
         printf("FAIL  the first case that fails: %s\n      %s\n", first->name, first->failure);
     if (races->code != ATTN_OK) printf("FAIL  the check build: %s\n", races->text);
-    if (!hint && first && first->status.code == ATTN_OK)
+    if (!hint && !o->untouched && first && first->status.code == ATTN_OK)
         hint = "this is none of the usual mistakes, or there are two at once.";
     if (hint) print_hint(hint);
-    printf("%s  exercise %d, %s: %d of %d cases%s\n", right ? "PASS" : "FAIL", o->e->number,
+    printf("%s  exercise %d, %s: %d of %d cases pass%s\n", right ? "PASS" : "FAIL", o->e->number,
            o->e->title, passed, count,
            right && checked.stage_count > 0 ? "; the bytes are the closed form's, no races" : "");
     return right ? PASSED : WRONG;
@@ -265,6 +266,8 @@ int main(int argc, char **argv) {
             o.seed = (uint64_t)got;
         else if (strcmp(argv[i], "--bug") == 0)
             o.bug = 1;
+        else if (strcmp(argv[i], "--untouched") == 0)
+            o.untouched = 1;
         else if (strcmp(argv[i], "--seconds") == 0)
             o.seconds = got;
         else if (strcmp(argv[i], "--megabytes") == 0)

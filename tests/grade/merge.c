@@ -15,6 +15,7 @@ enum {
     ALL_EMPTY_NAN,
     BINARY_WEIGHTS,
     BINARY_LSE,
+    NAN_HIDDEN,
 };
 
 #define O   (1u << ATTN_RESULT_O)
@@ -47,6 +48,9 @@ const mistake merge_mistakes[] = {
     {ALL_EMPTY_NAN, LSE, EMPTY},
     {BINARY_WEIGHTS, O, BINARY},
     {BINARY_LSE, LSE, BINARY},
+    {NAN_HIDDEN, O,
+     "a NaN in the input is hidden: it makes l NaN, and l > 0 is false for NaN, too, so the row "
+     "becomes 0, like one without keys. Ask whether l is 0: NaN must stay NaN"},
     {0, 0, NULL},
 };
 
@@ -100,6 +104,7 @@ static void merge(int what, int64_t d, const double *o_part, const double *lse_p
         if (with_keys > 0 && what != NOT_DIVIDED) o[c] /= l;
         if (with_keys > 0 && what == DIVIDED_TWICE) o[c] /= l;
     }
+    for (int64_t c = 0; c < d && what == NAN_HIDDEN && isnan(l); c++) o[c] = 0;
     *lse = with_keys == 0 ? -INFINITY : m + (what == BINARY_LSE ? log2(l) : log(l));
     if (what == WITHOUT_MAXIMUM) *lse = logf((float)l);
     if (broken) *lse = NAN;

@@ -23,7 +23,7 @@ __global__ void exercise(const float *q, const float *k, const float *v, float *
     k += (size_t)(head / shape.group) * shape.kv_len * d;
     v += (size_t)(head / shape.group) * shape.kv_len * d;
 
-    const bool exists = i < shape.q_len; // those that do not help to load all the same
+    const bool exists = i < shape.q_len; // threads without a query load tiles all the same
     float my_q[MAX_D], o[MAX_D], m = -INFINITY, l = 0;
     for (int c = 0; c < d; c++) {
         my_q[c] = exists ? hbm_load(&q[c]) : 0;

@@ -36,7 +36,7 @@ __global__ void exercise(const float *q, const float *k, const float *v, float *
     k += (size_t)(head / shape.group) * shape.kv_len * d;
     v += (size_t)(head / shape.group) * shape.kv_len * d;
 
-    const bool exists = i < shape.q_len; // those that do not help to load all the same
+    const bool exists = i < shape.q_len; // threads without a query load tiles all the same
     exercise_row row;
     row.m = -INFINITY, row.l = 0;
     for (int c = 0; c < d; c++) {
@@ -80,7 +80,7 @@ __global__ void exercise(const float *q, const float *k, const float *v, float *
     for (int c = 0; c < d; c++) {
         // Yours (5): a query that sees no key has O = 0.
         //<answer>
-        const float value = row.l > 0 ? row.o[c] / row.l : 0;
+        const float value = row.l == 0 ? 0 : row.o[c] / row.l; // NaN stays NaN
         //<stub> const float value = row.o[c] / row.l;
         //</answer>
         hbm_store(&o_out[c], value);

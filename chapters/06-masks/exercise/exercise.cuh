@@ -27,7 +27,9 @@ __device__ void load_rows(float (*tile)[PITCH], const float *matrix, int first, 
     }
 }
 
-// Online softmax of a tile (chapter 3): s [BC], where a pair that is not seen has -infinity.
+// Online softmax of a tile (chapter 3): s [BC], where a pair that is not seen has -infinity. What it leaves
+// out: a V that is not seen is multiplied by its weight of 0, not skipped, and 0 times NaN is NaN. The
+// chapter's kernels skip it: masked_forward.cu, step 3.
 template <int PITCH>
 __device__ void take_tile(exercise_row *row, const float *s, const float (*v_tile)[PITCH], int d) {
     float m_new = row->m;
