@@ -242,6 +242,22 @@ START_TEST(a_broken_chapter_fails) {
 }
 END_TEST
 
+// Its proof passes, and the measured problem does not.
+START_TEST(what_fails_is_named) {
+    with_the_fake_chapters();
+    run("chapter", "9", "--n", "24", "--dim", "7", "--heads", "2", "--batch", "3", NULL);
+    expect(1,
+           " 9 varying   FAIL 1.0e+00 |\nFAIL  the measured problem: varying on host, o at batch "
+           "2, head 1, row 23; passed were: ",
+           "");
+    ck_assert_ptr_null(strstr(got.out, "1 naive     FAIL"));
+    ck_assert_ptr_null(strstr(got.out, "naive on host, "));
+    run("chapter", "9", "--n", "24", "--dim", "8", NULL);
+    expect(0, "PASS  ", "");
+    ck_assert_ptr_null(strstr(got.out, "FAIL"));
+}
+END_TEST
+
 START_TEST(a_folder_without_modules_is_said) {
     const temporary_folder folder = make_temporary_folder();
     char own[4300];
@@ -269,6 +285,7 @@ TCase *chapter_tests(void) {
     tcase_add_test(tests, features_are_rows_of_csv);
     tcase_add_test(tests, the_law_of_growth_is_that_of_long_sequences);
     tcase_add_test(tests, a_broken_chapter_fails);
+    tcase_add_test(tests, what_fails_is_named);
     tcase_add_test(tests, a_folder_without_modules_is_said);
     tcase_set_timeout(tests, 300);
     return tests;

@@ -182,6 +182,11 @@ static void probe_peak(attn_measurement *m) {
     }
 }
 
+static int is_failed(const attn_measured *stage) {
+    if (stage->status.code == ATTN_OK) return stage->checked && !stage->proof.pass;
+    return stage->status.code == ATTN_DEVICE;
+}
+
 // Runs the stage on the trial's problem and adds what came of it to `m`.
 static void measure_one(const attn_loaded_stage *row, const attn_inputs *inputs, attn_trial *trial,
                         int checked, const attn_options *o, attn_measurement *m) {
@@ -195,8 +200,7 @@ static void measure_one(const attn_loaded_stage *row, const attn_inputs *inputs,
     }
     if (attn_is_on_host(stage)) probe_peak(m);
     stage->status = run_one(row, &trial->problem, inputs, checked ? trial : NULL, o, &stage->proof);
-    if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
-    if (stage->status.code == ATTN_DEVICE) m->failed++;
+    if (is_failed(stage)) m->failed++;
 }
 
 // The chapter's first stage on the host, or elsewhere, when none of them there can do the problem.
@@ -306,13 +310,37 @@ static int count_failures(const attn_chapter_proof *proof, const attn_measuremen
            m->failed;
 }
 
+// " naive on host, o at batch 0, head 1, row 5": the worst element of each result that is wrong.
+static void print_failed_stage(const attn_measured *stage) {
+    printf(" %s on %s", stage->row->stage->name, stage->row->module->device->kind);
+    if (stage->status.code != ATTN_OK) printf(" (%s)", stage->status.text);
+    for (int r = 0; r < ATTN_RESULTS && stage->status.code == ATTN_OK; r++) {
+        const attn_comparison *c = &stage->proof.comparison[r];
+        if (stage->proof.compared[r] && !c->pass)
+            printf(", %s at batch %lld, head %lld, row %lld", attn_result_name((attn_result)r),
+                   (long long)c->index[0], (long long)c->index[1], (long long)c->index[2]);
+    }
+    if (stage->proof.bytes_compared && !stage->proof.bytes_equal)
+        printf(", bytes counted that are not the closed form's");
+    printf(";");
+}
+
+static void print_failed(const attn_measurement *m) {
+    int stages = 0;
+    printf("the measured problem:");
+    for (int i = 0; i < m->count; i++)
+        if (is_failed(&m->stage[i])) print_failed_stage(&m->stage[i]), stages++;
+    if (m->failed > stages) printf(" %d rows of the features' table;", m->failed - stages);
+    printf(" passed were: ");
+}
+
 static int print_verdict(const attn_chapter *chapter, const attn_chapter_proof *proof,
                          const attn_measurement *m) {
     const int golden = proof->golden_passed + proof->golden_failed + proof->golden_skipped;
     const int proved = proof->golden_passed + proof->real_passed;
     const int pass = count_failures(proof, m) == 0 && proved > 0;
     printf("\n%s  ", pass ? "PASS" : "FAIL");
-    if (m->failed) printf("the measured problem; passed were: ");
+    if (m->failed) print_failed(m);
     if (proof->golden_found)
         printf("%d of %d golden cases", proof->golden_passed, golden);
     else

@@ -31,7 +31,7 @@ static void add_error_cells(const attn_measured *m, attn_pass pass) {
         attn_table_cell(&table, "%s", "");
         return;
     }
-    attn_table_cell(&table, "%.1e", worst->worst);
+    attn_table_cell(&table, worst->pass ? "%.1e" : "FAIL %.1e", worst->worst);
     attn_table_cell(&table, "%.1e", worst->allowed);
 }
 
