@@ -394,7 +394,7 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
         } else {
             attn_print_tables(&chapter, &m);
             if (!o->input_folder) status = print_features(&modules, &chapter, o, &m);
-            attn_print_recorded(&chapter);
+            attn_print_recorded(&chapter, &m.problem);
         }
     }
     if (status.code == ATTN_OK)
