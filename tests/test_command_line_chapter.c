@@ -1,5 +1,6 @@
 // test_command_line_chapter.c -- attention chapter: what it prints, what it never prints, and what it says of a
 // chapter that is broken or not there.
+#include "cpu/fma_probe.h"
 #include "cpu/growth.h"
 #include "cpu/modules.h"
 #include "tests/harness.h"
@@ -40,6 +41,33 @@ static void all_are(const char *recorded, const char *word, const char *value) {
     for (; at; at = strstr(at + 1, word))
         ck_assert_msg(strncmp(at + strlen(word), value, strlen(value)) == 0, "%s", at);
 }
+
+// ---- the fraction of the peak --------------------------------------------------------------------------
+// Whether this machine is busy nobody knows here: where a "?" stands, there is the sentence, and else a number.
+START_TEST(a_fraction_of_an_unsteady_peak_is_not_shown) {
+    ck_assert(attn_probes_agree(100, 100) && attn_probes_agree(81, 100));
+    ck_assert(attn_probes_agree(100, 81) && attn_probes_agree(0, 0));
+    ck_assert(!attn_probes_agree(79, 100) && !attn_probes_agree(100, 79));
+    with_the_fake_chapters();
+    run("chapter", "9", "--n", "24", "--dim", "8", NULL);
+    expect(0, "of FMA peak\n", "");
+    int unknown = 0;
+    const char *at = strstr(got.out, "of FMA peak\n");
+    for (int row = 0; row < 2; row++) {
+        at = strchr(at, '\n') + 1;
+        const char *end = strchr(at, '\n'), *cell = end;
+        while (cell[-1] != ' ') cell--;
+        const double fraction = strtod(cell, NULL);
+        if (*cell == '?')
+            unknown = 1;
+        else
+            ck_assert_msg(isdigit((unsigned char)*cell) && fraction <= 1, "%s", at);
+    }
+    const char *below = strchr(at, '\n') + 1;
+    ck_assert_msg((strncmp(below, "    ?: above the measured peak, or", 34) == 0) == unknown, "%s",
+                  got.out);
+}
+END_TEST
 
 START_TEST(of_what_is_recorded_the_nearest_is_shown) {
     if (!is_built("emulator")) return test_skip("command_line: recorded", "no emulator is built");
@@ -320,6 +348,7 @@ TCase *chapter_tests(void) {
     TCase *tests = tcase_create("chapter");
     tcase_add_test(tests, a_chapter_passes);
     tcase_add_test(tests, what_a_mask_changes_is_said);
+    tcase_add_test(tests, a_fraction_of_an_unsteady_peak_is_not_shown);
     tcase_add_test(tests, of_what_is_recorded_the_nearest_is_shown);
     tcase_add_test(tests, emulated_time_is_never_shown);
     tcase_add_test(tests, what_a_chapter_cannot_do_falls_back_or_is_refused);

@@ -175,11 +175,14 @@ static attn_status run_one(const attn_loaded_stage *row, const attn_problem *pro
 }
 
 // The best of several probes, beside the stages they are held against: a busy machine slows both.
-static void probe_peak(attn_measurement *m) {
+static double probe_peak(attn_measurement *m) {
+    double best = 0;
     for (int i = 0; i < 3; i++) {
         const double peak = attn_fma_probe(threads());
-        if (peak > m->fma_peak) m->fma_peak = peak;
+        if (peak > best) best = peak;
     }
+    if (best > m->fma_peak) m->fma_peak = best;
+    return best;
 }
 
 static int is_failed(const attn_measured *stage) {
@@ -198,8 +201,9 @@ static void measure_one(const attn_loaded_stage *row, const attn_inputs *inputs,
         m->own_tiles |= m->problem.br || m->problem.bc;
         trial->problem.br = trial->problem.bc = 0;
     }
-    if (attn_is_on_host(stage)) probe_peak(m);
+    if (attn_is_on_host(stage)) stage->peak_before = probe_peak(m);
     stage->status = run_one(row, &trial->problem, inputs, checked ? trial : NULL, o, &stage->proof);
+    if (attn_is_on_host(stage)) stage->peak_after = probe_peak(m);
     if (is_failed(stage)) m->failed++;
 }
 
@@ -259,7 +263,6 @@ static attn_status measure(const attn_modules *modules, const attn_chapter *chap
         measure_one(chapter->row[i], &inputs, &trial, checked, o, m);
     if (may_fall_back(o, proof, problem))
         fall_back(modules, chapter, &inputs, &trial, checked, o, m);
-    if (chapter->host_device_used) probe_peak(m);
     if (checked) attn_trial_free(&trial);
     return attn_ok();
 }
