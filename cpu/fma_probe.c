@@ -50,3 +50,8 @@ double attn_fma_probe(int threads) {
         if (taken >= 0.01) return 2e-9 * LANES * SUMS * (double)rounds * (double)threads / taken;
     }
 }
+
+int attn_probes_agree(double before, double after) {
+    const double less = before < after ? before : after, more = before < after ? after : before;
+    return less >= 0.8 * more;
+}

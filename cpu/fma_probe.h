@@ -13,6 +13,10 @@ extern "C" {
 // vectors of the compiler's target; without OpenMP, always on one. Takes some hundredths of a second.
 double attn_fma_probe(int threads);
 
+// Whether two probes, one before and one after something that was timed, are within 20 % of each other. If
+// not, another program had a part of the machine, and no fraction of a peak means anything.
+int attn_probes_agree(double before, double after);
+
 #ifdef __cplusplus
 }
 #endif

@@ -41,7 +41,7 @@ values(file, where, show) = system(command(file, where, show))
 distinct(file, where, show) = system(command(file, where, show) . " | awk '!seen[$0]++' | tr '\n' ' '")
 has(file, where) = strlen(values(file, where, "stage")) > 0
 # Without a mask chapter 6 runs the kernels of chapters 3 and 5: it would stand on them.
-unmasked(stages) = system("echo '" . stages . "' | sed 's/\\bmasked\\b//'")
+unmasked(stages) = system("echo '" . stages . "' | sed 's/\\bmasked\\b//; s/\\bvariants\\b//'")
 # Where a file comes from: its first line.
 provenance(file) = system("sed -n '1s/^# *//p' " . file)
 

@@ -126,13 +126,21 @@ START_TEST(features_are_options) {
         {"--bias", "each", "naive does not do an additive bias"},
         {"--mask", "one", "naive does not do a mask of bytes"},
         {"--dropout", "0.1", "naive does not do dropout"},
-        {"--lengths", "10,0,7", "naive does not do variable lengths"},
         {"--layout", "bnhd", "naive does not do strided tensors"},
     };
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
         run("pass", "naive", "--device", "emulator", "--n", "16", features[i].option,
             features[i].value, NULL);
         expect_refused(features[i].words);
+    }
+    run("pass", "naive", "--device", "emulator", "--lengths", "10,0,7", NULL);
+    expect_refused("naive does not do variable lengths");
+    static const char *const rows[] = {"--n", "--qlen", "--kvlen"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        run("chapter", "1", "--lengths", "100,28", rows[i], "128", NULL);
+        expect_refused("LENGTHS|already says|leave --n, --qlen and --kvlen|away");
+        run("chapter", "1", rows[i], "128", "--lengths", "100,28", NULL);
+        expect_refused("LENGTHS|already says");
     }
     run("pass", "naive", "--device", "emulator", "--n", "16", "--causal", "1", "--align",
         "top-left", "--window-right", "3", NULL);

@@ -1,5 +1,6 @@
 // test_command_line_chapter.c -- attention chapter: what it prints, what it never prints, and what it says of a
 // chapter that is broken or not there.
+#include "cpu/fma_probe.h"
 #include "cpu/growth.h"
 #include "cpu/modules.h"
 #include "tests/harness.h"
@@ -28,10 +29,64 @@ START_TEST(what_a_mask_changes_is_said) {
     run("chapter", "6", "--qlen", "10", "--kvlen", "30", "--causal", "1", "--device", "emulator",
         NULL);
     expect(0, "6 masked backward, N 1024 -> 2048: read x 3.|(grows with N^2)", "");
-    if (access("plots/recorded/h200-masks.csv", R_OK) == 0)
-        expect(0, " causal window 256 | causal window 1024 |d=64 causal  ", "");
     ck_assert_ptr_null(strstr(got.out, "window 0"));
     ck_assert_ptr_null(strstr(got.out, "(grows with N),"));
+}
+END_TEST
+
+// Of each `word` before the number that follows it is `value`, and there is one.
+static void all_are(const char *recorded, const char *word, const char *value) {
+    const char *at = strstr(recorded, word);
+    ck_assert_msg(at != NULL, "no %s in %s", word, recorded);
+    for (; at; at = strstr(at + 1, word))
+        ck_assert_msg(strncmp(at + strlen(word), value, strlen(value)) == 0, "%s", at);
+}
+
+// ---- the fraction of the peak --------------------------------------------------------------------------
+// Whether this machine is busy nobody knows here: where a "?" stands, there is the sentence, and else a number.
+START_TEST(a_fraction_of_an_unsteady_peak_is_not_shown) {
+    ck_assert(attn_probes_agree(100, 100) && attn_probes_agree(81, 100));
+    ck_assert(attn_probes_agree(100, 81) && attn_probes_agree(0, 0));
+    ck_assert(!attn_probes_agree(79, 100) && !attn_probes_agree(100, 79));
+    with_the_fake_chapters();
+    run("chapter", "9", "--n", "24", "--dim", "8", NULL);
+    expect(0, "of FMA peak\n", "");
+    int unknown = 0;
+    const char *at = strstr(got.out, "of FMA peak\n");
+    for (int row = 0; row < 2; row++) {
+        at = strchr(at, '\n') + 1;
+        const char *end = strchr(at, '\n'), *cell = end;
+        while (cell[-1] != ' ') cell--;
+        const double fraction = strtod(cell, NULL);
+        if (*cell == '?')
+            unknown = 1;
+        else
+            ck_assert_msg(isdigit((unsigned char)*cell) && fraction <= 1, "%s", at);
+    }
+    const char *below = strchr(at, '\n') + 1;
+    ck_assert_msg((strncmp(below, "    ?: above the measured peak, or", 34) == 0) == unknown, "%s",
+                  got.out);
+}
+END_TEST
+
+START_TEST(of_what_is_recorded_the_nearest_is_shown) {
+    if (!is_built("emulator")) return test_skip("command_line: recorded", "no emulator is built");
+    if (access("plots/recorded/h200-masks.csv", R_OK) != 0)
+        return test_skip("command_line: recorded", "no plots/recorded here");
+    for (int window = 0; window < 2; window++) {
+        run("chapter", "6", "--n", "40", "--dim", window ? "100" : "50", "--causal", "1",
+            "--window", window ? "200" : "0", "--device", "emulator", NULL);
+        expect(0, "\nRecorded on |recorded problem nearest to this one; |rows of others are in",
+               "");
+        char *recorded = strstr(got.out, "\nRecorded on ");
+        const char *verdict = strstr(recorded, "\nPASS  ");
+        ck_assert_ptr_nonnull(verdict);
+        verdict = strchr(verdict + 1, '\n'); // one line follows
+        ck_assert_ptr_eq(strchr(verdict + 1, '\n') + 1, got.out + strlen(got.out));
+        *strstr(recorded, " recorded problem nearest") = 0;
+        all_are(recorded, " d=", window ? "128 causal" : "64 causal  ");
+        all_are(recorded, " N=", window ? "" : "1024 ");
+    }
 }
 END_TEST
 
@@ -75,6 +130,7 @@ START_TEST(what_a_chapter_cannot_do_falls_back_or_is_refused) {
         "varying does not do a softcap; chapter 9 falls back to everything of chapter 10 on "
         "host\n|10 everything|Backward on|9 varying: not run: varying does not do a softcap|PASS",
         "");
+    ck_assert_ptr_null(strstr(got.out, "From the closed forms")); // there is nothing to follow
     run("chapter", "9", "--n", "24", "--dim", "8", "--softcap", "1", "--no-fallback", NULL);
     expect(2, "", "varying does not do a softcap");
     ck_assert_ptr_null(strstr(got.out, "everything"));
@@ -153,11 +209,25 @@ START_TEST(what_each_feature_costs_is_shown) {
         ck_assert(cell(heading, "dropout", 1) > 0);
         ck_assert(cell(heading, "dropout", 1) < cell(heading, "dropout", 2));
     }
+    ck_assert_ptr_null(strstr(got.out, "Only whole tiles")); // it claims to skip all pairs
+    expect(0, "\nFrom the closed forms\n    1 naive, N 1024", "");
     // A chapter whose stages do not do all of them has no such table, and its CSV neither.
     run("chapter", "9", "--n", "24", "--dim", "8", NULL);
     ck_assert_ptr_null(strstr(got.out, "What each feature costs"));
     run("chapter", "10", "--n", "24", "--dim", "8", "--csv", NULL);
     expect_csv(2);
+}
+END_TEST
+
+START_TEST(that_no_tile_is_skipped_is_said) {
+    run("features", "--device", "emulator", "--n", "64", "--dim", "16", "--heads", "1", NULL);
+    if (got.status == 2) return test_skip("command_line: no tile is skipped", "no chapter 6");
+    expect(0, "Only whole tiles are skipped", "");
+    ck_assert_double_eq(cell("  Forward\n", "causal, bottom-right", 3), 0);
+    run("features", "--device", "emulator", "--n", "257", "--dim", "16", "--heads", "1", NULL);
+    expect(0, "causal, bottom-right", "");
+    ck_assert_ptr_null(strstr(got.out, "Only whole tiles"));
+    ck_assert(cell("  Forward\n", "causal, bottom-right", 3) > 0);
 }
 END_TEST
 
@@ -242,6 +312,22 @@ START_TEST(a_broken_chapter_fails) {
 }
 END_TEST
 
+// Its proof passes, and the measured problem does not.
+START_TEST(what_fails_is_named) {
+    with_the_fake_chapters();
+    run("chapter", "9", "--n", "24", "--dim", "7", "--heads", "2", "--batch", "3", NULL);
+    expect(1,
+           " 9 varying   FAIL 1.0e+00 |\nFAIL  the measured problem: varying on host, o at batch "
+           "2, head 1, row 23; passed were: ",
+           "");
+    ck_assert_ptr_null(strstr(got.out, "1 naive     FAIL"));
+    ck_assert_ptr_null(strstr(got.out, "naive on host, "));
+    run("chapter", "9", "--n", "24", "--dim", "8", NULL);
+    expect(0, "PASS  ", "");
+    ck_assert_ptr_null(strstr(got.out, "FAIL"));
+}
+END_TEST
+
 START_TEST(a_folder_without_modules_is_said) {
     const temporary_folder folder = make_temporary_folder();
     char own[4300];
@@ -262,13 +348,17 @@ TCase *chapter_tests(void) {
     TCase *tests = tcase_create("chapter");
     tcase_add_test(tests, a_chapter_passes);
     tcase_add_test(tests, what_a_mask_changes_is_said);
+    tcase_add_test(tests, a_fraction_of_an_unsteady_peak_is_not_shown);
+    tcase_add_test(tests, of_what_is_recorded_the_nearest_is_shown);
     tcase_add_test(tests, emulated_time_is_never_shown);
     tcase_add_test(tests, what_a_chapter_cannot_do_falls_back_or_is_refused);
     tcase_add_test(tests, what_no_stage_does_is_refused);
     tcase_add_test(tests, what_each_feature_costs_is_shown);
+    tcase_add_test(tests, that_no_tile_is_skipped_is_said);
     tcase_add_test(tests, features_are_rows_of_csv);
     tcase_add_test(tests, the_law_of_growth_is_that_of_long_sequences);
     tcase_add_test(tests, a_broken_chapter_fails);
+    tcase_add_test(tests, what_fails_is_named);
     tcase_add_test(tests, a_folder_without_modules_is_said);
     tcase_set_timeout(tests, 300);
     return tests;

@@ -30,9 +30,16 @@ START_TEST(the_price_of_recomputing_is_said) {
         "takes 25 % more FLOPs backward than keeping what\n    1 naive keeps (16.7 % more in both "
         "passes), and keeps 32 times less: 0.512 KB (lse) instead of 16.4 KB (p).",
         "");
-    // Causal halves what each executes, and not what is kept.
+    // Other shapes change nothing of that.
+    run("chapter", "9", "--n", "32", "--dim", "16", "--kvheads", "2", NULL);
+    expect(0, "takes 25 % more FLOPs backward|keeps 32 times less", "");
+    // Causal halves what each executes, and not what is kept: with tiles to skip there is no such price.
     run("chapter", "9", "--n", "32", "--dim", "16", "--causal", "1", NULL);
-    expect(0, "2.06 + 4.12|2.06 + 5.16|25 % more FLOPs|32 times less", "");
+    expect(0, "2.06 + 4.12|2.06 + 5.16|lse", "");
+    ck_assert_ptr_null(strstr(got.out, "Recomputation"));
+    run("chapter", "9", "--n", "32", "--dim", "16", "--window-right", "8", NULL);
+    expect(0, "Forward and backward together", "");
+    ck_assert_ptr_null(strstr(got.out, "Recomputation"));
     run("chapter", "9", "--n", "32", "--dim", "16", "--csv", NULL);
     expect(0, ",flops,|,kept_bytes,differing_elements,|9,varying,host,backward,|,655360,|,512,,",
            "");

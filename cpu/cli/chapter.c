@@ -175,11 +175,19 @@ static attn_status run_one(const attn_loaded_stage *row, const attn_problem *pro
 }
 
 // The best of several probes, beside the stages they are held against: a busy machine slows both.
-static void probe_peak(attn_measurement *m) {
+static double probe_peak(attn_measurement *m) {
+    double best = 0;
     for (int i = 0; i < 3; i++) {
         const double peak = attn_fma_probe(threads());
-        if (peak > m->fma_peak) m->fma_peak = peak;
+        if (peak > best) best = peak;
     }
+    if (best > m->fma_peak) m->fma_peak = best;
+    return best;
+}
+
+static int is_failed(const attn_measured *stage) {
+    if (stage->status.code == ATTN_OK) return stage->checked && !stage->proof.pass;
+    return stage->status.code == ATTN_DEVICE;
 }
 
 // Runs the stage on the trial's problem and adds what came of it to `m`.
@@ -193,10 +201,10 @@ static void measure_one(const attn_loaded_stage *row, const attn_inputs *inputs,
         m->own_tiles |= m->problem.br || m->problem.bc;
         trial->problem.br = trial->problem.bc = 0;
     }
-    if (attn_is_on_host(stage)) probe_peak(m);
+    if (attn_is_on_host(stage)) stage->peak_before = probe_peak(m);
     stage->status = run_one(row, &trial->problem, inputs, checked ? trial : NULL, o, &stage->proof);
-    if (stage->status.code == ATTN_OK && checked && !stage->proof.pass) m->failed++;
-    if (stage->status.code == ATTN_DEVICE) m->failed++;
+    if (attn_is_on_host(stage)) stage->peak_after = probe_peak(m);
+    if (is_failed(stage)) m->failed++;
 }
 
 // The chapter's first stage on the host, or elsewhere, when none of them there can do the problem.
@@ -255,7 +263,6 @@ static attn_status measure(const attn_modules *modules, const attn_chapter *chap
         measure_one(chapter->row[i], &inputs, &trial, checked, o, m);
     if (may_fall_back(o, proof, problem))
         fall_back(modules, chapter, &inputs, &trial, checked, o, m);
-    if (chapter->host_device_used) probe_peak(m);
     if (checked) attn_trial_free(&trial);
     return attn_ok();
 }
@@ -306,13 +313,37 @@ static int count_failures(const attn_chapter_proof *proof, const attn_measuremen
            m->failed;
 }
 
+// " naive on host, o at batch 0, head 1, row 5": the worst element of each result that is wrong.
+static void print_failed_stage(const attn_measured *stage) {
+    printf(" %s on %s", stage->row->stage->name, stage->row->module->device->kind);
+    if (stage->status.code != ATTN_OK) printf(" (%s)", stage->status.text);
+    for (int r = 0; r < ATTN_RESULTS && stage->status.code == ATTN_OK; r++) {
+        const attn_comparison *c = &stage->proof.comparison[r];
+        if (stage->proof.compared[r] && !c->pass)
+            printf(", %s at batch %lld, head %lld, row %lld", attn_result_name((attn_result)r),
+                   (long long)c->index[0], (long long)c->index[1], (long long)c->index[2]);
+    }
+    if (stage->proof.bytes_compared && !stage->proof.bytes_equal)
+        printf(", bytes counted that are not the closed form's");
+    printf(";");
+}
+
+static void print_failed(const attn_measurement *m) {
+    int stages = 0;
+    printf("the measured problem:");
+    for (int i = 0; i < m->count; i++)
+        if (is_failed(&m->stage[i])) print_failed_stage(&m->stage[i]), stages++;
+    if (m->failed > stages) printf(" %d rows of the features' table;", m->failed - stages);
+    printf(" passed were: ");
+}
+
 static int print_verdict(const attn_chapter *chapter, const attn_chapter_proof *proof,
                          const attn_measurement *m) {
     const int golden = proof->golden_passed + proof->golden_failed + proof->golden_skipped;
     const int proved = proof->golden_passed + proof->real_passed;
     const int pass = count_failures(proof, m) == 0 && proved > 0;
     printf("\n%s  ", pass ? "PASS" : "FAIL");
-    if (m->failed) printf("the measured problem; passed were: ");
+    if (m->failed) print_failed(m);
     if (proof->golden_found)
         printf("%d of %d golden cases", proof->golden_passed, golden);
     else
@@ -366,7 +397,7 @@ static attn_status chapter(const attn_options *o, int *exit_status) {
         } else {
             attn_print_tables(&chapter, &m);
             if (!o->input_folder) status = print_features(&modules, &chapter, o, &m);
-            attn_print_recorded(&chapter);
+            attn_print_recorded(&chapter, &m.problem);
         }
     }
     if (status.code == ATTN_OK)

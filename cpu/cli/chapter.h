@@ -38,6 +38,7 @@ typedef struct attn_measured {
     attn_status status; // ATTN_OK, or why there is nothing to show
     int checked;        // 0: too large for the reference; run but not compared
     attn_proof proof;
+    double peak_before, peak_after; // as attn_measurement.fma_peak, beside a stage on the host
 } attn_measured;
 
 typedef struct attn_measurement {

@@ -1,6 +1,7 @@
 // chapter_tables.c -- see chapter.h: each pass' error, FLOPs, bytes and time, on the host and on a device.
 #include "cpu/cli/chapter.h"
 #include "cpu/cli/table.h"
+#include "cpu/fma_probe.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static void add_error_cells(const attn_measured *m, attn_pass pass) {
         attn_table_cell(&table, "%s", "");
         return;
     }
-    attn_table_cell(&table, "%.1e", worst->worst);
+    attn_table_cell(&table, worst->pass ? "%.1e" : "FAIL %.1e", worst->worst);
     attn_table_cell(&table, "%.1e", worst->allowed);
 }
 
@@ -67,7 +68,7 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
                                         "GFLOP done",      "read MB",   "written MB",
                                         "extra memory MB", "ms",        "useful GFLOP/s",
                                         "of FMA peak",     NULL};
-    int disturbed = 0; // faster than the peak: another program had the processor during the probe
+    int disturbed = 0;
     attn_table_begin(&table, heads);
     for (int i = 0; i < m->count; i++) {
         const attn_measured *stage = &m->stage[i];
@@ -80,8 +81,11 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
         add_bytes_cells(stage, &m->problem, pass);
         attn_table_cell(&table, "%.4g", seconds * 1e3);
         attn_table_cell(&table, "%.1f", rate);
-        disturbed |= rate > m->fma_peak;
-        if (rate > m->fma_peak)
+        // Faster than the peak: another program had the processor during the probe.
+        const int known =
+            rate <= m->fma_peak && attn_probes_agree(stage->peak_before, stage->peak_after);
+        disturbed |= !known;
+        if (!known)
             attn_table_cell(&table, "?");
         else
             attn_table_cell(&table, "%.2f", rate / m->fma_peak);
@@ -100,8 +104,9 @@ static void print_host(const attn_measurement *m, attn_pass pass) {
                "do.\n");
     attn_table_print(&table, 4);
     if (disturbed)
-        printf(
-            "    ?: above the measured peak, so another program slowed the probe; run it again.\n");
+        printf("    ?: above the measured peak, or the peak measured before and after differs by "
+               "more than "
+               "20 %%:\n    another program had a part of the machine; run it again.\n");
 }
 
 // ---- stages on a device ----

@@ -49,6 +49,12 @@ static const char *more_or_fewer(double ratio) {
     return ratio < 1 ? "fewer" : "more";
 }
 
+// Only where both do all pairs: else what is saved is the tiles skipped, and has nothing to do with P.
+static int does_all_pairs(const attn_problem *p) {
+    const unsigned other_shapes = ATTN_HAS_GROUPED_HEADS | ATTN_HAS_STRIDES | ATTN_HAS_TILE_SIZES;
+    return (attn_problem_features(p) & ~other_shapes) == 0;
+}
+
 static void print_price(const attn_loaded_stage *row, const attn_loaded_stage *naive,
                         const attn_problem *p) {
     char kept_text[32], naive_text[32], names[64], naive_names[64];
@@ -123,7 +129,7 @@ void attn_print_training(const attn_chapter *chapter, const attn_measurement *m,
            "the\n"
            "    forward pass leaves to the backward pass besides Q, K, V and O.\n");
     attn_table_print(&table, 4);
-    for (int i = 0; i < count && naive; i++)
+    for (int i = 0; i < count && naive && does_all_pairs(&m->problem); i++)
         if (attn_chapter_owns(chapter, shown[i]->row))
             print_price(shown[i]->row, naive, &m->problem);
     if (m->problem.sequences == 0) print_longest(shown, count, &m->problem);

@@ -149,6 +149,17 @@ static void print_pass(const measured_rows *m, attn_pass pass) {
     attn_table_print(&table, 4);
 }
 
+// Of a problem that short, which says nothing of longer ones.
+static int skips_no_tile(const measured_rows *m) {
+    const attn_stage *stage = m->stage->stage;
+    const double full = stage->flops(&m->row[0].feature.problem, ATTN_FORWARD);
+    for (int i = 0; i < m->count; i++)
+        if (strcmp(m->row[i].feature.key, "causal") == 0)
+            return m->row[i].feature.problem.kv_len > 1 &&
+                   stage->flops(&m->row[i].feature.problem, ATTN_FORWARD) == full;
+    return 0;
+}
+
 static void print_tables(const measured_rows *m) {
     char problem[200];
     attn_problem_describe(&m->row[0].feature.problem, problem, sizeof problem);
@@ -158,6 +169,10 @@ static void print_tables(const measured_rows *m) {
         "    FLOPs skipped: of those with all off, what the products no longer execute; below 0: "
         "what they\n    execute besides. Bytes %s.\n",
         m->row[0].proof.bytes_compared ? "as counted, by the closed form" : "by the closed form");
+    if (skips_no_tile(m))
+        printf(
+            "    Only whole tiles are skipped, and causal leaves each tile of this short problem a "
+            "pair: a larger N skips.\n");
     for (int pass = 0; pass < (m->stage->stage->backward ? 2 : 1); pass++)
         print_pass(m, (attn_pass)pass);
     for (int i = 0; i < m->count; i++)

@@ -69,7 +69,7 @@ static const option_row rows[] = {
     {"--align", "CORNER", TINY,
      "where causal's diagonal ends, bottom-right or top-left: query i then sees keys j <= i", 0},
     {"--lengths", "A,B,...", PROBLEM,
-     "variable lengths: queries and keys of each sequence, packed; they replace --n", 1},
+     "variable lengths: queries and keys of each sequence, packed; instead of --n", 1},
     {"--softcap", "X", PROBLEM, "scores become X tanh(score / X), 0: off", 0},
     {"--alibi", "0|1", PROBLEM, "1: scores fall with the distance, by a slope of each head", 0},
     {"--bias", "HOW", PROBLEM, "adds a random bias: none, one for all heads, or each its own", 0},
@@ -226,7 +226,7 @@ static attn_status parse_lengths(const char *text, attn_options *o) {
 
 typedef struct raw_knobs { // before defaults depend on each other
     int64_t n, q_len, kv_len, kv_heads, causal;
-    int scale_given, top_left, bias, mask, rows_outside;
+    int scale_given, rows_given, top_left, bias, mask, rows_outside;
 } raw_knobs;
 
 static attn_status set_option(const char *name, const char *value, attn_options *o,
@@ -235,6 +235,7 @@ static attn_status set_option(const char *name, const char *value, attn_options 
     int64_t number = 0;
     attn_problem *p = &o->problem;
 #define IS(text) (strcmp(name, text) == 0)
+    raw->rows_given |= IS("--n") || IS("--qlen") || IS("--kvlen");
     if (IS("--n")) return parse_whole("--n (N)", value, 0, any, &raw->n);
     if (IS("--qlen")) return parse_whole("--qlen (QLEN)", value, 0, any, &raw->q_len);
     if (IS("--kvlen")) return parse_whole("--kvlen (KVLEN)", value, 0, any, &raw->kv_len);
@@ -306,6 +307,10 @@ static attn_status finish_problem(attn_options *o, const raw_knobs *raw) {
                                           "ends; without it there is none");
     if (raw->top_left) p->causal = ATTN_CAUSAL_TOP_LEFT;
     if (p->sequences != 0) {
+        if (raw->rows_given)
+            return attn_error(ATTN_BAD_INPUT,
+                              "--lengths (LENGTHS) already says how many queries and keys there "
+                              "are: leave --n, --qlen and --kvlen (N, QLEN, KVLEN) away");
         p->q_cumulative = p->kv_cumulative = o->cumulative;
         p->q_len = p->kv_len = o->cumulative[p->sequences];
     }

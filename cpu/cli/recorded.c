@@ -7,6 +7,7 @@
 #include "cpu/cli/table.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,37 +72,6 @@ static void add_row(const columns *heads, const columns *row) {
     attn_table_cell(&table, "%.3g", atof(value_of(heads, row, "tflops")));
 }
 
-static void print_file(const char *path, const attn_chapter *chapter) {
-    static const char *const titles[] = {"stage",      "pass", "problem", "read MB",
-                                         "written MB", "ms",   "TFLOP/s", NULL};
-    char line[MAX_LINE], head_line[MAX_LINE] = "", machine[MAX_LINE] = "";
-    columns heads = {0, {NULL}}, row;
-    FILE *file = fopen(path, "r");
-    if (!file) return;
-    attn_table_begin(&table, titles);
-    while (fgets(line, sizeof line, file)) {
-        if (line[0] == '#') {
-            if (!machine[0]) snprintf(machine, sizeof machine, "%s", line + 2);
-        } else if (heads.count == 0) {
-            memcpy(head_line, line, sizeof line);
-            split(head_line, &heads);
-        } else {
-            split(line, &row);
-            // Files without times (make ncu), or without rates, are for plots and tables.
-            if (is_shown(chapter, value_of(&heads, &row, "stage")) &&
-                value_of(&heads, &row, "tflops")[0])
-                add_row(&heads, &row);
-        }
-    }
-    fclose(file);
-    if (table.rows == 0) return;
-    machine[strcspn(machine, "\n")] = 0;
-    printf("\nRecorded on %s (%s)\n    bytes are the closed form's; TFLOP/s of 4d FLOPs a pair "
-           "forward, 10d backward\n",
-           machine, path);
-    attn_table_print(&table, 4);
-}
-
 // ---- all files ----
 typedef void per_file(const char *path, void *context);
 
@@ -125,12 +95,111 @@ static void each_file(per_file *visit, void *context) {
     free(entries);
 }
 
-static void print_for(const char *path, void *chapter) {
-    print_file(path, chapter);
+// ---- the nearest problem ----
+// How far a recorded problem is from the one measured here, what counts most first: d, then causal or not, the
+// lengths, the window, and how many heads there are in all.
+enum { DISTANCES = 6 };
+typedef struct distance {
+    double by[DISTANCES];
+} distance;
+
+static double apart(double a, double b) {
+    return fabs(log2((a > 0 ? a : 1) / (b > 0 ? b : 1)));
 }
 
-void attn_print_recorded(const attn_chapter *chapter) {
-    each_file(print_for, (void *)chapter);
+static double number_of(const columns *heads, const columns *row, const char *name) {
+    return atof(value_of(heads, row, name));
+}
+
+static distance distance_of(const columns *heads, const columns *row, const attn_problem *p) {
+    const double all_heads = number_of(heads, row, "batch") * number_of(heads, row, "heads");
+    return (distance){{
+        apart(number_of(heads, row, "head_dim"), (double)p->head_dim),
+        number_of(heads, row, "causal") != (p->causal != ATTN_CAUSAL_OFF),
+        apart(number_of(heads, row, "kv_len"), (double)p->kv_len),
+        apart(number_of(heads, row, "q_len"), (double)p->q_len),
+        apart(number_of(heads, row, "window"), (double)p->window_left),
+        apart(all_heads, (double)(p->batch * p->heads)),
+    }};
+}
+
+static int compare(const distance *a, const distance *b) {
+    for (int i = 0; i < DISTANCES; i++)
+        if (a->by[i] != b->by[i]) return a->by[i] < b->by[i] ? -1 : 1;
+    return 0;
+}
+
+typedef struct shown {
+    const attn_chapter *chapter;
+    const attn_problem *problem;
+    int rows, printed; // of the chapter's stages, in all files; and how many of them were printed
+    distance nearest;  // once rows > 0
+} shown;
+
+typedef void per_row(const columns *heads, const columns *row, shown *s);
+
+static void find_nearest(const columns *heads, const columns *row, shown *s) {
+    const distance here = distance_of(heads, row, s->problem);
+    if (s->rows++ == 0 || compare(&here, &s->nearest) < 0) s->nearest = here;
+}
+
+static void add_if_nearest(const columns *heads, const columns *row, shown *s) {
+    const distance here = distance_of(heads, row, s->problem);
+    if (compare(&here, &s->nearest) == 0) add_row(heads, row);
+}
+
+// `visit` for each of the chapter's rows; `machine` becomes the file's first line.
+static void each_row(const char *path, per_row *visit, shown *s, char machine[MAX_LINE]) {
+    char line[MAX_LINE], head_line[MAX_LINE] = "";
+    columns heads = {0, {NULL}}, row;
+    FILE *file = fopen(path, "r");
+    machine[0] = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (line[0] == '#') {
+            if (!machine[0]) snprintf(machine, MAX_LINE, "%s", line + 2);
+        } else if (heads.count == 0) {
+            memcpy(head_line, line, sizeof line);
+            split(head_line, &heads);
+        } else {
+            split(line, &row);
+            // Files without times (make ncu), or without rates, are for plots and tables.
+            if (is_shown(s->chapter, value_of(&heads, &row, "stage")) &&
+                value_of(&heads, &row, "tflops")[0])
+                visit(&heads, &row, s);
+        }
+    }
+    if (file) fclose(file);
+    machine[strcspn(machine, "\n")] = 0;
+}
+
+static void look_in(const char *path, void *s) {
+    char machine[MAX_LINE];
+    each_row(path, find_nearest, s, machine);
+}
+
+static void print_file(const char *path, void *context) {
+    static const char *const titles[] = {"stage",      "pass", "problem", "read MB",
+                                         "written MB", "ms",   "TFLOP/s", NULL};
+    char machine[MAX_LINE];
+    shown *s = context;
+    attn_table_begin(&table, titles);
+    each_row(path, add_if_nearest, s, machine);
+    if (table.rows == 0) return;
+    printf("\nRecorded on %s (%s)\n    bytes are the closed form's; TFLOP/s of 4d FLOPs a pair "
+           "forward, 10d backward\n",
+           machine, path);
+    attn_table_print(&table, 4);
+    s->printed += table.rows;
+}
+
+void attn_print_recorded(const attn_chapter *chapter, const attn_problem *problem) {
+    shown s = {.chapter = chapter, .problem = problem};
+    each_file(look_in, &s);
+    each_file(print_file, &s);
+    if (s.rows > s.printed)
+        printf("    That is the recorded problem nearest to this one; %d rows of others are in "
+               "plots/recorded.\n",
+               s.rows - s.printed);
 }
 
 // ---- one time ----

@@ -29,7 +29,7 @@ function print_pass(pass, causal, dram,    stage, count, i, is, name, share) {
     for (i = 1; i <= count; i++) {
         is = where " stage=" stage[i] " pass=" pass " causal=" causal
         if (pass == "forward" && is_borrowed(stage[i])) continue
-        if (stage[i] == "masked" && !causal) continue # without a mask it runs the others' kernels
+        if (stage[i] ~ /^(masked|variants)$/ && !causal) continue # without a mask chapter 6 runs the others' kernels
         dram_is = dram " stage=" stage[i] " pass=" pass
         share = causal ? "" : get(PEERS, peer " kernel=" stage[i] " pass=" pass, "share_of_sgemm")
         print_row(name, "`" stage[i] "`",

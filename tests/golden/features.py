@@ -156,6 +156,8 @@ def main():
     make(at("lengths-dropout"), sizes(1, 2, 1, 60, 70, 16, dropout=0.5, dropout_seed=7, **lengths))
     make(at("all"), sizes(2, 4, 2, 21, 38, 20, causal=1, window=25, top_left=1, softcap=4, alibi=1,
                           bias_gradient=1, dropout=0.125, dropout_seed=11, scale=0.5), bias_shape=(2, 1), mask_shape=(1, 4))
+    # Long enough, with d > 32, that a whole tile of 128 queries and 64 keys lies on the diagonal.
+    make(at("causal-tiles"), sizes(1, 1, 1, 200, 230, 36, causal=1))
 
 
 main()
