@@ -45,7 +45,7 @@ set label "bytes that reached DRAM (Nsight Compute)" at graph 0.04, 0.06 point p
 
 set label 901 "Recorded on " . machine . " (plots/recorded)."
 set label 902 has_copy ? "The sloping roof is a copy’s bandwidth, recorded on the same GPU (copy-h200.csv)." : "The roof that slopes, DRAM’s bandwidth, is left out: no copy is recorded yet."
-set label 903 "FLOPs are those of both products, 4N²d a head. What a stage asks for is answered by the L2 as far as it can: a hollow point stands to the right."
+set label 903 "FLOPs are those of both products, 4N²d a head. What a stage asks for is answered by the L2 as far as it can: a hollow point stands to the right. Points of two names coincide."
 
 plot roof(x) with lines linewidth 2 linecolor rgb INK, \
     for [s in stages] last(data, is(s), SHOW) using (flops($1, $2) / $3):2:(flops($1, $2) / dram(s) - flops($1, $2) / $3):(0) with vectors nohead linewidth 1 dashtype 3 linecolor rgb colour(s), \

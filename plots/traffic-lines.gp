@@ -21,10 +21,13 @@ set label "counted by the emulator; the lines are closed forms" at graph 0.04, 0
 set label "of these, DRAM behind an H200’s L2, modelled" at graph 0.04, 0.885 point pointtype 6 pointsize 1.5 * dot linewidth 2 offset 1,0
 set label "DRAM, by Nsight Compute on the H200" at graph 0.04, 0.82 point pointtype 12 pointsize 2.2 * dot linewidth 2 offset 1,0
 
+# Of marks that would hide each other the later one is smaller.
+inner(s) = s eq "kv-outer" ? 0.6 : 1
+
 plot pick(data, "stage=compulsory", BYTES) with lines linewidth 1.5 dashtype 3 linecolor rgb GREY, \
     last(data, "stage=compulsory", BYTES) using 1:2:("compulsory: each input and output once") with labels left offset 1,0 textcolor rgb GREY, \
     for [s in stages] pick(data, is(s), BYTES) with lines linewidth 2.5 dashtype line_dashes(s) linecolor rgb line_colour(s), \
     for [s in stages] pick(data, is(s), COUNTED) with points pointtype 7 pointsize 1.2 * dot linecolor rgb line_colour(s), \
-    for [s in stages] pick(data, is(s), DRAM) with points pointtype 6 pointsize 1.5 * dot linewidth 2 linecolor rgb line_colour(s), \
-    for [s in measured] summed(ncu, "stage=" . s . MEASURED, "kv_len dram_read_bytes+dram_written_bytes") with points pointtype 12 pointsize 2.2 * dot linewidth 2 linecolor rgb line_colour(s), \
+    for [s in stages] pick(data, is(s), DRAM) with points pointtype 6 pointsize 1.5 * dot * inner(s) linewidth 2 linecolor rgb line_colour(s), \
+    for [s in measured] summed(ncu, "stage=" . s . MEASURED, "kv_len dram_read_bytes+dram_written_bytes") with points pointtype 12 pointsize 2.2 * dot * inner(s) linewidth 2 linecolor rgb line_colour(s), \
     for [s in stages] last(data, is(s), BYTES) using 1:2:(line_name(s)) with labels left offset 1,nudge(s) textcolor rgb line_colour(s)
