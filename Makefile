@@ -240,15 +240,16 @@ doctor: ## says what this machine has, and what each missing piece costs you
 
 build: $(program) $(all_modules) ## builds the program and every chapter
 
+CHAPTER_KNOBS = $(call knob,INPUT,input) $(if $(filter 0,$(FALLBACK)),--no-fallback)
 define chapter_target
 chapter$(patsubst 0%,%,$(1)): $(program) $$(modules_$(first_number)) $$(modules_$(1)) $$(fallbacks)
-	@$(program) chapter $(patsubst 0%,%,$(1)) $$(KNOBS) $$(call knob,INPUT,input) $$(if $$(filter 0,$$(FALLBACK)),--no-fallback)
+	@$(program) chapter $(patsubst 0%,%,$(1)) $$(KNOBS) $$(CHAPTER_KNOBS)
 endef
 $(foreach n,$(chapter_numbers),$(eval $(call chapter_target,$(n))))
 
 chapters: build ## builds, proves and measures every chapter there is
 	@worst=0; for n in $(patsubst 0%,%,$(chapter_numbers)); do \
-	    $(program) chapter $$n $(KNOBS) $(call knob,INPUT,input) || worst=$$?; echo; \
+	    $(program) chapter $$n $(KNOBS) $(CHAPTER_KNOBS) || worst=$$?; echo; \
 	done; exit $$worst
 
 ifeq ($(NVCC),)

@@ -61,9 +61,6 @@ typedef uint32_t vuint __attribute__((vector_size(VECTOR_BYTES), may_alias));
 VECTOR_INLINE vfloat vector_of(float x) {
     return x - (vfloat){0};
 }
-VECTOR_INLINE vint vector_of_int(int32_t x) {
-    return x - (vint){0};
-}
 
 // Without an alignment, unlike *(vfloat *)p. As fast where p happens to be aligned.
 VECTOR_INLINE vfloat vector_load(const float *p) {

@@ -252,14 +252,15 @@ static void check_block(const attn_loaded_stage *row, const test_case *c, const 
                 if (j >= first && j < first + d) {
                     const int kept = run->out.o[(n * p->q_len + i) * d + j - first] > 0;
                     count->weights += seen, count->kept += kept;
-                    if (kept == wanted) continue;
-                    test_failed(failures, row, c, "forward, head %d, query %d, key %d: %s", (int)n,
-                                (int)i, (int)j, kept ? "kept" : "dropped");
-                    return;
+                    if (kept != wanted) {
+                        test_failed(failures, row, c, "forward, head %d, query %d, key %d: %s",
+                                    (int)n, (int)i, (int)j, kept ? "kept" : "dropped");
+                        return;
+                    }
                 }
                 if (run->out.dv && i >= first && i < first + d) {
                     const int kept = run->out.dv[(n * p->kv_len + j) * d + i - first] > 0;
-                    if (kept == wanted) continue;
+                    if (kept == wanted) continue; // the last that is asked
                     test_failed(failures, row, c, "backward, head %d, query %d, key %d: %s", (int)n,
                                 (int)i, (int)j, kept ? "kept" : "dropped");
                     return;

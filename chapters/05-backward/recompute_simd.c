@@ -12,8 +12,8 @@
 //   dbias         would be shared as well, by the heads that share a bias: these are then one thread's,
 //                 one after the other, which has only their slabs to spread.
 //   tiles         bc: 1 ... TILE_KEYS, the lanes of a register block (32 with AVX-512, 24 with AVX2,
-//                 12 with SSE2, 8 with NEON), which is also what it is when not asked for; br: any,
-//                 64 when not asked for
+//                 12 with SSE2, 8 with NEON), which is also what it is when not asked for; br: 1
+//                 to the same, or 64 when not asked for
 //   extra memory  "d": D, 4 bytes a row of queries
 //                 "partial_dq": for each slab 4 bytes an element of dQ, its rows filled up to whole
 //                 blocks of columns; slabs are counted for each sequence

@@ -5,6 +5,12 @@
 // and dP once more, 4 N^2 d FLOPs, and a tile's block adds up over the heads in shared memory: no atomic
 // additions, so the same bits every time.
 //
+//   for each tile of Br queries and Bc keys of a bias, a block:
+//       for each member and query head that reads it:
+//           P  = e^(S - L_i), dP = r (dO_i V_j^T)
+//           dbias += P (dP - D_i), 0 where i does not see j
+//       dbias is written, once
+//
 // Grid: bias_batch * bias_heads * ceil(q_len / Br) * ceil(kv_len / Bc) blocks, 1-D. Block: as in backward_kv.cu.
 // Shared memory: as there, and where the block's place is; P's place has the sum over the heads.
 // Device bytes, of tiles in which someone sees someone:

@@ -19,7 +19,8 @@
 //
 // Grid: batch or sequences * kv_heads * ceil(longest kv_len / Bc) blocks, 1-D. Block, shared memory: as in
 // backward_kv.cu, and the block's place.
-// Device bytes, a head of K of a member; queries(t), pairs: as in masked_backward.cu and above:
+// Device bytes, a head of K of a member; queries(t): as in masked_backward.cu, where only tiles with
+// queries(t) > 0 read their keys; pairs: how many see each other, by the band:
 //   read     4 * sum over t (2 * keys of t * d + group * queries(t) * (3*d + 2)) + 16 a block (lengths)
 //            + group * pairs * (4 (bias; 8 where P is computed twice) + 1 (mask))
 //   written  4 * (2*kv_len*d + sum over t (group * queries(t) * d))

@@ -13,9 +13,11 @@
 // The loops, the copies and the products are masked_forward.cu's, the order of the blocks as well. A problem
 // of which only the rows' places differ has its bits: whole tiles take the scale into the softmax, as there.
 //
-// Grid: heads * the tiles of the longest member. Block, shared memory: as in tiled_q_outer.cu, and the block's place.
+// Grid: heads * the tiles of the longest member. Block, shared memory: as in tiled_q_outer.cu, and the block's
+// place.
 // Device bytes, a head of a member; keys(t): how many keys the queries of tile t see together (with dropout,
-// and 0 to 3 before the first); pairs: how many see each other, by the band:
+// and 0 to 3 before the first); only tiles with keys(t) > 0 read their queries; pairs: how many see each
+// other, by the band:
 //   read     4 * sum over t (queries of t * d + 2 * keys(t) * d)  + 4 * pairs (bias)  + pairs (mask)
 //            + 16 a block (cumulative lengths)                       written   4 * (q_len*d + q_len)
 #include "chapters/03-tiled-q-outer/chunks.cuh"

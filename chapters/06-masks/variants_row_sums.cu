@@ -4,7 +4,7 @@
 // they are cleared one by one. With dropout D is still dO . O: the weights that are left out of O are
 // left out of sum_j P_ij dP_ij as well.
 //
-// Grid: a warp a row. Device bytes: read 4 * 2 * rows * d, written 4 * rows * (d + 1).
+// Grid: a warp a row. Block: 8 warps; no shared memory. Device bytes: read 4 * 2 * rows * d, written 4 * rows * (d + 1).
 #include "chapters/06-masks/variants.cuh"
 
 enum { WARPS = 8 };

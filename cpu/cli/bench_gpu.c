@@ -75,8 +75,8 @@ static attn_status bench_one(const attn_modules *modules, const attn_options *o,
             if (!row->stage->backward) inputs.d_o = NULL;
             attn_bench_pause();
             timings[i].status = attn_run_stage(row, problem, &inputs, o->repeats + 1, &run);
-            if (timings[i].status.code != ATTN_OK || round < 0) continue;
-            for (int pass = 0; pass < 2; pass++)
+            if (timings[i].status.code != ATTN_OK) continue;
+            for (int pass = 0; round >= 0 && pass < 2; pass++)
                 timings[i].seconds[pass][round] = run.seconds[pass];
             attn_run_free(&run);
         }

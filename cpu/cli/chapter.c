@@ -21,7 +21,7 @@ int attn_chapter_owns(const attn_chapter *chapter, const attn_loaded_stage *row)
     return row->module->chapter == chapter->number;
 }
 
-static attn_status chapter_number(const char *text, int *number) {
+attn_status attn_chapter_number(const char *text, int *number) {
     char *end = NULL;
     const long value = strtol(text, &end, 10);
     if (end == text || *end || value < 1 || value > 99)
@@ -52,7 +52,7 @@ static int is_built_elsewhere(int chapter) {
 static attn_status collect(const attn_modules *modules, const attn_options *o,
                            attn_chapter *chapter) {
     memset(chapter, 0, sizeof *chapter);
-    ATTN_TRY(chapter_number(o->operand, &chapter->number));
+    ATTN_TRY(attn_chapter_number(o->operand, &chapter->number));
     for (int i = 0; i < modules->stage_count; i++) {
         const attn_loaded_stage *row = &modules->stage[i];
         if (!attn_chapter_owns(chapter, row)) continue;

@@ -16,6 +16,9 @@ typedef struct attn_chapter {
     const attn_loaded_stage *row[ATTN_MAX_STAGES];
 } attn_chapter;
 
+// A chapter's number as typed, or ATTN_BAD_INPUT with the sentence.
+attn_status attn_chapter_number(const char *text, int *number);
+
 int attn_chapter_owns(const attn_chapter *chapter, const attn_loaded_stage *row);
 
 // ---- the proof (chapter_proof.c) ----

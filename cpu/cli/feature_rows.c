@@ -27,6 +27,11 @@ static int32_t *cut(int64_t batch, int64_t length) {
 
 static attn_status set_lengths(attn_feature_row *row) {
     attn_problem *p = &row->problem;
+    const int64_t longest = p->q_len > p->kv_len ? p->q_len : p->kv_len;
+    if (longest > 0 && p->batch >= ((int64_t)1 << 30) / longest)
+        return attn_error(ATTN_BAD_INPUT,
+                          "%lld members of %lld rows are too many to be packed: below 2^30 in all",
+                          (long long)p->batch, (long long)longest);
     row->q_cumulative = cut(p->batch, p->q_len), row->kv_cumulative = cut(p->batch, p->kv_len);
     if (!row->q_cumulative || !row->kv_cumulative)
         return attn_error(ATTN_NO_MEMORY, "no memory for cumulative lengths");

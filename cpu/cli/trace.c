@@ -1,6 +1,7 @@
 // trace.c -- attention trace: a problem small enough to read, tile by tile, as the chapter's code computes
 // it. The steps are printed by that code itself, through its hooks (cpu/trace/hooks.h).
 #include "cpu/case.h"
+#include "cpu/cli/chapter.h"
 #include "cpu/cli/commands.h"
 #include "cpu/proof.h"
 
@@ -156,7 +157,8 @@ static attn_status trace_stage(const attn_loaded_stage *row, const attn_options 
 static attn_status trace(const attn_options *o, int *failed) {
     const attn_module *traced = NULL;
     char there[80] = "";
-    const int chapter = atoi(o->operand);
+    int chapter = 0;
+    ATTN_TRY(attn_chapter_number(o->operand, &chapter));
     ATTN_TRY(
         attn_load_devices("host", &modules)); // naive, by whose error the allowance is measured
     const int host_modules = modules.module_count;

@@ -7,8 +7,8 @@ BEGIN {
     print_problem(2, 16, 4096, 64, 128, 64, 128, 128)
     print_problem(2, 8, 4096, 128, 64, 128, 128, 64)
     print_problem(1, 8, 16384, 64, 128, 64, 128, 128)
-    print "\nWindows are causal too. Of its tiles' cost: over the time without a mask, times the share of the tiles that is" \
-        " visited: an outer tile of T rows sees W + T - 1 of N, in whole inner tiles. " machine(MASKS)
+    print "\nWindows are causal too. Of its tiles' cost: over the time without a mask, times the share of the pairs that lie" \
+        " in visited tiles. " machine(MASKS)
 }
 
 function print_problem(b, h, n, d, outer, inner, outer_back, inner_back) {
@@ -16,7 +16,15 @@ function print_problem(b, h, n, d, outer, inner, outer_back, inner_back) {
     print_pass("backward", "recompute-atomic", b, h, n, d, outer_back, inner_back)
 }
 
-function share(w, n, outer, inner) { return int((w + outer - 1 + inner - 1) / inner) * inner / n }
+# An outer tile sees what its last row sees, and what its first row saw besides, in whole inner tiles. (Backward the
+# same from the other end.)
+function share(w, n, outer, inner,    first, begin, sum) {
+    for (first = 0; first < n; first += outer) {
+        begin = first - w + 1 > 0 ? first - w + 1 : 0
+        sum += int((first + outer - begin + inner - 1) / inner) * inner
+    }
+    return sum * outer / (n * n)
+}
 
 function print_pass(pass, unmasked, b, h, n, d, outer, inner,    where, full, causal, w256, w1024) {
     where = shape(b, h, n, d) " pass=" pass " stage="

@@ -54,7 +54,7 @@ $(call exercise_modules_rules,$(1),$(BUILD)/grade/$(call plain_number,$(1)))
 answer$(call plain_number,$(1)): $(call exercise_modules,$(1),$(BUILD)/grade/$(call plain_number,$(1)))
 grade$(call plain_number,$(1)): $(grader) $(BUILD)/host/$(first_number).so $(if $(filter $(first_number),$(call number,$(1))),$(BUILD)/emulator/$(first_number).so)
 	@MAKE='$$(MAKE)' sh tests/grade/grade.sh $(call plain_number,$(1)) $(BUILD) '$(or $(WORK),$(call exercise_work,$(1)))' \
-	    $(if $(SEED),--seed $(SEED)) --junit '$(or $(JUNIT),$(BUILD)/grade/$(call plain_number,$(1))/junit.xml)'
+	    $(if $(SEED),--seed '$(SEED)') --junit '$(or $(JUNIT),$(BUILD)/grade/$(call plain_number,$(1))/junit.xml)'
 endef
 $(foreach c,$(exercise_chapters),$(eval $(call exercise_rules,$(c))))
 

@@ -12,8 +12,9 @@ if git ls-files --error-unmatch Makefile > /dev/null 2>&1; then
 else # a tree without its history
     find . -type f ! -path './build/*' ! -path './.git/*' ! -path '*/work/*' ! -path "./$build/*"
 fi > "$build/handout/files"
-tar -cf - -T "$build/handout/files" | tar -xf - -C "$build/handout/$name"
-rm "$build/handout/files"
+tar -cf "$build/handout/tree.tar" -T "$build/handout/files" # not a pipe, which would hide a missing file
+tar -xf "$build/handout/tree.tar" -C "$build/handout/$name"
+rm "$build/handout/files" "$build/handout/tree.tar"
 for source in chapters/*/exercise/exercise.c chapters/*/exercise/exercise.cu; do
     [ ! -f "$source" ] || awk -f tests/grade/stub.awk "$source" > "$build/handout/$name/$source"
 done

@@ -73,17 +73,19 @@ static void try_case(const options *o, const attn_loaded_stage *row, grade_case 
 // Two cases under all checks: one with several tiles and rests, one with grouped heads.
 static attn_status find_races(const grade_case *cases, int count) {
     enum { LEAST = 100, MOST = 20000 }; // rows times keys
-    for (int i = 0, done = 0; i < count && done < 2 && checked.stage_count > 0; i++) {
+    int tiled = 0, grouped = 0;         // found so far
+    for (int i = 0; i < count && checked.stage_count > 0; i++) {
         const attn_problem *p = &cases[i].data.problem;
         const int64_t size = p->q_len * p->kv_len;
         attn_run run;
         attn_inputs inputs = cases[i].trial.inputs;
         if (!checked.stage[0].stage->backward) inputs.d_o = NULL;
-        if (size < LEAST || size > MOST || (p->heads == 1 && p->q_len < 65)) continue;
+        if (size < LEAST || size > MOST) continue;
+        if (p->heads == 1 ? tiled || p->q_len < 65 : grouped) continue;
         snprintf(at->now, sizeof at->now, "%.150s, in the check build", cases[i].name);
         ATTN_TRY(attn_run_stage(&checked.stage[0], p, &inputs, 1, &run));
         attn_run_free(&run);
-        done++;
+        *(p->heads == 1 ? &tiled : &grouped) = 1;
     }
     return attn_ok();
 }

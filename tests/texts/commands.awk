@@ -38,7 +38,8 @@ is_block { command_found(block) }
 { for (c = 1; c <= codes; c++) command_found(code[c]) }
 
 function command_found(text,   r, status) {
-    status = match(text, / # .*status [0-9]+$/) ? substr(text, length(text)) : 0
+    status = 0
+    if (match(text, / # .*status [0-9]+$/)) { status = text; sub(/.* /, "", status) }
     sub(/^\$ /, "", text)
     sub(/ +# .*$/, "", text)
     gsub(/[ \t]+/, " ", text)

@@ -78,8 +78,10 @@ function normal(path,   parts, count, i, kept, depth, result) {
     return result == "" ? "." : result
 }
 
-function exists(path) {
-    if (!(path in known)) known[path] = system("test -e '" path "'") == 0
+function exists(path,    quoted) {
+    quoted = path
+    gsub(/'/, "'\\''", quoted)
+    if (!(path in known)) known[path] = system("test -e '" quoted "'") == 0
     return known[path]
 }
 

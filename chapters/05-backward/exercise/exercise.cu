@@ -80,7 +80,7 @@ __global__ void gradients(const float *q, const float *k, const float *v, const 
             for (int c = 0; c < d; c++) my_dv[c] += p * do_tile[r][c];
             // Yours (3): dS of this query and key; a pair that does not exist has p = 0, and dS = 0.
             //<answer>
-            const float ds = p > 0 ? p * (dp - sum_tile[r]) : 0;
+            const float ds = p == 0 ? 0 : p * (dp - sum_tile[r]); // a NaN stays one
             //<stub> const float ds = 0 * dp;
             //</answer>
             ds_tile[r][t] = ds; // for dQ: other threads have the other keys
