@@ -65,6 +65,7 @@ START_TEST(every_golden_case_loads) {
         {"tests/golden/causal", 1, 1, 1, 96, 96, 64, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
         {"tests/golden/causal-long-q", 1, 1, 1, 80, 17, 64, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
         {"tests/golden/causal-short-q", 1, 1, 1, 17, 80, 64, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
+        {"tests/golden/causal-tiles", 1, 1, 1, 200, 230, 36, ATTN_CAUSAL_BOTTOM_RIGHT, 0},
         {"tests/golden/cross", 1, 1, 1, 33, 130, 64, ATTN_CAUSAL_OFF, 0},
         {"tests/golden/d128", 1, 1, 1, 100, 100, 128, ATTN_CAUSAL_OFF, 0},
         {"tests/golden/d40", 1, 1, 1, 50, 50, 40, ATTN_CAUSAL_OFF, 0},
