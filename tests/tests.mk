@@ -58,6 +58,7 @@ $(BUILD)/mutants/$(1)/$(3)/$(5).so: $(wildcard chapters/$(4)/*.*) $(mutant_table
 	$$(call say,mutant,$(1))
 	@mkdir -p $(BUILD)/mutants/$(1)/chapters/$(4) $(BUILD)/mutants/$(1)/$(3)
 	@rm -f $$@ $(BUILD)/mutants/$(1)/$(3)/*.o
+	@find $(BUILD)/mutants/$(1)/chapters -type f ! -path '$(BUILD)/mutants/$(1)/$(2)' -delete # an earlier mutant's of that name
 	$(quiet)awk -v name=$(1) -f tests/mutants/mutate.awk $(mutant_table) $(2) > $(BUILD)/mutants/$(1)/$(2) || exit 0; \
 	objects=; for source in $(wildcard chapters/$(4)/*.$(6)); do \
 	    real=$(call mutant_prefix,$(3))/$$$$source; \
