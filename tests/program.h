@@ -7,7 +7,7 @@
 
 typedef struct outcome {
     int status; // exit status, or -1 when a signal ended it
-    char out[65536], err[16384];
+    char out[262144], err[16384];
 } outcome;
 extern outcome got; // of the last run
 

@@ -188,7 +188,7 @@ END_TEST
 START_TEST(refusals_are_sentences) {
     static const char *const wrong[][4] = {
         {"1", "--n", "5", "no trace of chapter '1'|2 3"},
-        {"one", "--n", "5", "no trace of chapter 'one'"},
+        {"one", "--n", "5", "'one'|number from 1 to 99"},
         {"2", "--qlen", "21", "QLEN|1 to 20|21"},
         {"2", "--kvlen", "64", "KVLEN|1 to 20|64"},
         {"2", "--dim", "3", "DIM is 1 or 2|3"},
