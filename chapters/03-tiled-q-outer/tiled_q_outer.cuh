@@ -13,8 +13,11 @@ attn_status q_outer_plain_forward(const attn_problem *p, const attn_tensors *t,
 static inline int q_outer_compiled_dim(const attn_problem *p) {
     return p->head_dim <= 32 ? 32 : p->head_dim <= 64 ? 64 : p->head_dim <= 128 ? 128 : 256;
 }
+static inline int q_outer_br(const attn_problem *p) {
+    return 8192 / q_outer_compiled_dim(p);
+}
 static inline uint64_t q_outer_query_tiles(const attn_problem *p) {
-    const uint64_t br = 8192 / q_outer_compiled_dim(p);
+    const uint64_t br = (uint64_t)q_outer_br(p);
     return ((uint64_t)p->q_len + br - 1) / br;
 }
 uint64_t q_outer_shared_bytes(const attn_problem *p, attn_pass pass); // has the forward pass alone

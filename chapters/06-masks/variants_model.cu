@@ -34,8 +34,7 @@ attn_status variants_supports(const attn_problem *p) {
     ATTN_TRY(stride_fits("k", layout.k));
     ATTN_TRY(stride_fits("v", layout.v));
     ATTN_TRY(stride_fits("o", layout.o));
-    ATTN_TRY(blocks_fit(members * (uint64_t)p->heads,
-                        variant_query_tiles(p, 8192 / q_outer_compiled_dim(p))));
+    ATTN_TRY(blocks_fit(members * (uint64_t)p->heads, variant_query_tiles(p, q_outer_br(p))));
     ATTN_TRY(blocks_fit(members * (uint64_t)p->kv_heads, variant_key_tiles(p, plan.bc)));
     if (plan.dim > 128 && !plan.large)
         return attn_error(
@@ -110,8 +109,8 @@ static bias_tiles bias_tiles_of(const attn_problem *p) {
 static void forward_bytes(const attn_problem *p, attn_traffic *traffic) {
     const uint64_t heads = (uint64_t)(p->batch * p->heads);
     const uint64_t row = 4 * (uint64_t)p->head_dim; // bytes of a row
-    const uint64_t blocks = (uint64_t)(p->sequences * p->heads) *
-                            variant_query_tiles(p, 8192 / q_outer_compiled_dim(p));
+    const uint64_t blocks =
+        (uint64_t)(p->sequences * p->heads) * variant_query_tiles(p, q_outer_br(p));
     const visited v = of_all_sequences(p, ATTN_FORWARD);
     attn_traffic_add(traffic, "q", heads * v.owned * row, 0);
     attn_traffic_add(traffic, "k", heads * v.passed * row, 0);

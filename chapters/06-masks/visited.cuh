@@ -14,7 +14,7 @@ typedef struct visited {
 static inline visited visited_of(const attn_problem *p, attn_pass pass) {
     const attn_band band = attn_band_of(p);
     const int outer = pass == ATTN_FORWARD ? band.q_len : band.kv_len;
-    const int step = pass == ATTN_FORWARD ? 8192 / q_outer_compiled_dim(p) : backward_plan_of(p).bc;
+    const int step = pass == ATTN_FORWARD ? q_outer_br(p) : backward_plan_of(p).bc;
     visited sum = {0, 0, 0};
     for (int first = 0; first < outer; first += step) {
         const int end = outer - first < step ? outer : first + step;
